@@ -26,7 +26,7 @@ The client imports nothing of the engine, the model or the storage. It needs key
 ``operations``      ``Operation``: an operation lease as a ``with`` block, with a heartbeat thread
 ``osc``             The plugin of OpenStackClient
 ``paging``          Reads documents and the pages of lists
-``screen``          What ``top`` draws, for every size of the terminal
+``screen``          What ``top`` and the demo draw, for every size of the terminal
 ``shell``           The application ``watcher-sync``: the server, the credentials, the exit status
 ``stats``           ``ModelStats``: entities of each kind, the event rate, the latest changes
 ``subscriptions``   The part of ``Client`` that reads the status of instances and writes subscriptions

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``top`` draws: sources, entities by kind, the rate, the latest changes.
+"""What ``top`` and the demo draw: sources, entities by kind, the rate, the latest changes.
 
 The input is a :class:`~watcher_sync.client.stats.StatsSnapshot`. The picture fits into 80 columns and 24 lines; a
 larger terminal shows more changes.
@@ -7,7 +7,7 @@ larger terminal shows more changes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from rich import box
@@ -27,12 +27,14 @@ _WIDE_COLUMNS: Final = 118
 _UUID_LENGTH: Final = 36
 _COLOURS: Final = {"created": "green", "updated": "cyan", "deleted": "red"}
 _MAX_SOURCES: Final = 6
-_MIN_CHANGES: Final = 3
+_MIN_CHANGES: Final = 2
+_MIN_LINES: Final = 3
+"""Of the sources and the kinds."""
 _CHANGES_ONCE: Final = 10
 
 
 class Screen:
-    """Draws the statistics that :attr:`stats` has at the moment."""
+    """Draws the statistics that :attr:`stats` has at the moment. A subclass draws more below them."""
 
     def __init__(self, *, once: bool = False) -> None:
         """:param once: draw a single picture: without the key that ends ``top``, and only as high as needed."""
@@ -44,18 +46,34 @@ class Screen:
         if stats is None:
             yield Text("Asking ...")
             return
-        lines = max(len(stats.counts), min(len(stats.sources), _MAX_SOURCES) or 1)
+        wide = options.max_width >= _WIDE_COLUMNS
         height = options.height or console.height
-        free = max(_MIN_CHANGES, height - lines - _FIXED_LINES)
-        room = min(len(stats.changes), _CHANGES_ONCE) if self._once else free
+        below = self._below(height, wide=wide)
+        free = height - _FIXED_LINES - sum(lines for _, lines in below)
+        lines = max(len(stats.counts), min(len(stats.sources), _MAX_SOURCES) or 1)
+        if not self._once:
+            lines = max(_MIN_LINES, min(lines, free - _MIN_CHANGES))
+        room = min(len(stats.changes), _CHANGES_ONCE) if self._once else max(_MIN_CHANGES, free - lines)
         grid = Table.grid(expand=True)
         grid.add_column(ratio=46)
         grid.add_column(ratio=34)
         grid.add_row(
-            _panel("Sources", _sources(stats.sources), lines + 2), _panel("Entities", _kinds(stats), lines + 2)
+            panel("Sources", _sources(stats.sources, min(lines, _MAX_SOURCES)), lines),
+            panel("Entities", _kinds(stats.counts, lines), lines),
         )
-        changes = _changes(stats.changes, room, wide=options.max_width >= _WIDE_COLUMNS)
-        yield Group(self._head(stats), grid, _panel("Recent changes", changes, room + 2))
+        changes = panel("Recent changes", _changes(stats.changes, room, wide=wide), room)
+        yield Group(self._head(stats), grid, changes, *(each for each, _ in below))
+
+    def _note(self) -> str:
+        """The right end of the first line."""
+        return "" if self._once else "q ends"
+
+    def _below(self, height: int, *, wide: bool) -> Sequence[tuple[RenderableType, int]]:
+        """What is drawn below, each with its number of lines.
+
+        :param height: lines of the terminal.
+        """
+        return ()
 
     def _head(self, stats: StatsSnapshot) -> RenderableType:
         head = Table.grid(expand=True)
@@ -68,11 +86,11 @@ class Screen:
             left.append(f"  {stats.rate:,.1f} events/s")
             if stats.behind:
                 left.append(f"  {stats.behind:,} behind", style="yellow")
-        head.add_row(left, Text("" if self._once else "q ends", style="dim"))
+        head.add_row(left, Text(self._note(), style="dim"))
         return head
 
 
-def _sources(sources: Sequence[Source]) -> RenderableType:
+def _sources(sources: Sequence[Source], lines: int) -> RenderableType:
     if not sources:
         return Text("no source has reported yet", style="dim")
     grid = Table.grid(padding=(0, 1), expand=True)
@@ -80,7 +98,7 @@ def _sources(sources: Sequence[Source]) -> RenderableType:
     grid.add_column(no_wrap=True)
     grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis", style="dim")
     ordered = sorted(sources, key=lambda source: (source.fresh, source.source))
-    shown = ordered if len(ordered) <= _MAX_SOURCES else ordered[: _MAX_SOURCES - 1]
+    shown = ordered if len(ordered) <= lines else ordered[: lines - 1]
     for source in shown:
         colour = "green" if source.fresh else "yellow" if source.state == "connected" else "red"
         grid.add_row(Text(plain(source.source)), Text(plain(source.state), style=colour), Text(plain(_about(source))))
@@ -107,17 +125,22 @@ def _age(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _kinds(stats: StatsSnapshot) -> RenderableType:
+def _kinds(counts: Mapping[str, int], lines: int) -> RenderableType:
+    """The kinds; where there is no room for all, those with the most entities."""
     grid = Table.grid(padding=(0, 1), expand=True)
     grid.add_column(style="dim", no_wrap=True, overflow="ellipsis")
     grid.add_column(justify="right", no_wrap=True)
-    for kind, count in stats.counts.items():
-        grid.add_row(Text(plain(kind)), f"{count:,}")
+    few = lines - 1 if len(counts) > lines else lines
+    shown = sorted(counts, key=lambda kind: -counts[kind])[:few]
+    for kind in sorted(shown):
+        grid.add_row(Text(plain(kind)), f"{counts[kind]:,}")
+    if len(shown) < len(counts):
+        grid.add_row(f"{len(counts) - len(shown)} more", "")
     return grid
 
 
 def _changes(changes: Sequence[Change], lines: int, *, wide: bool) -> RenderableType:
-    table = Table(box=None, show_header=False, expand=True, padding=(0, 1, 0, 0), pad_edge=False)
+    table = rows_table()
     table.add_column(width=8, justify="right", style="dim")
     table.add_column(width=7)
     table.add_column(width=46 if wide else 24, no_wrap=True, overflow="ellipsis")
@@ -141,5 +164,11 @@ def _description(change: Change) -> str:
     return delta_text(delta)
 
 
-def _panel(title: str, content: RenderableType, height: int) -> Panel:
-    return Panel(content, title=title, title_align="left", box=box.ROUNDED, border_style="dim", height=height)
+def rows_table() -> Table:
+    """A table without a frame, as wide as there is room."""
+    return Table(box=None, show_header=False, expand=True, padding=(0, 1, 0, 0), pad_edge=False)
+
+
+def panel(title: str, content: RenderableType, lines: int) -> Panel:
+    """A content of so many lines in a frame, which needs two more."""
+    return Panel(content, title=title, title_align="left", box=box.ROUNDED, border_style="dim", height=lines + 2)

@@ -32,9 +32,19 @@ from watcher_sync.client.errors import NotConfigured
 from watcher_sync.client.formatting import plain
 from watcher_sync.client.transport import SERVICE_TYPE
 
-COMMANDS = "watcher_sync.cli"
+_OWN = "watcher_sync.cli"
+_PLUGIN = "openstack.watcher_sync.v1"
+_PLUGIN_NAME = "watcher-sync "
 
 _TIMEOUT_SECONDS = 30.0
+
+
+def commands() -> CommandManager:
+    """The commands: those of the plugin of OpenStackClient, which have its name before their own, and the demo."""
+    manager = CommandManager(_PLUGIN)
+    manager.commands = {name.removeprefix(_PLUGIN_NAME): entry for name, entry in manager.commands.items()}
+    manager.load_commands(_OWN)
+    return manager
 
 
 class ClientManager:
@@ -130,7 +140,7 @@ class Shell(App):
         super().__init__(
             description="watcher_sync: one live, ordered, persisted model of a cloud",
             version=importlib.metadata.version("watcher-sync"),
-            command_manager=CommandManager(COMMANDS),
+            command_manager=commands(),
             deferred_help=True,
         )
 

@@ -20,7 +20,7 @@
 ``outcome``            What came out of a run, as it is printed at its end
 ``receiver``           Receives webhooks, verifies them, and applies them to a view of its own
 ``run_folder``         The folder of one run, with its configuration file, log and database
-``screen``             Draws the figures on a terminal, or prints a line
-``watch``              Reads the figures of the running engine
+``screen``             What the demo draws in addition to ``top``, or prints as a line
+``watch``              Reads the figures of the running engine that the API does not serve
 ``webhooks``           Webhooks in the demo: an outlet, a receiver, and subscriptions
 """

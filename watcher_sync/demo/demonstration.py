@@ -35,6 +35,8 @@ from rich.live import Live
 
 from watcher_sync.assembly.engine import assemble
 from watcher_sync.assembly.store import open_store
+from watcher_sync.client import connect
+from watcher_sync.client.stats import ModelStats
 from watcher_sync.demo import dcm as demo_dcm
 from watcher_sync.demo import kubernetes as demo_kubernetes
 from watcher_sync.demo import live_cloud
@@ -47,20 +49,21 @@ from watcher_sync.demo.kubernetes import Kubernetes
 from watcher_sync.demo.limits import LIMITS, DemoFailed, Limits
 from watcher_sync.demo.outcome import Outcome, tell_outcome
 from watcher_sync.demo.run_folder import configure, run_folder
-from watcher_sync.demo.screen import DemoScreen, ScreenFigures, plain_line
+from watcher_sync.demo.screen import DemoFigures, DemoScreen, plain_line
 from watcher_sync.demo.watch import FigureWatch
 from watcher_sync.demo.webhooks import Webhooks
 from watcher_sync.engine.engine import Engine
 from watcher_sync.exceptions import ConfigError, WatcherSyncError
 from watcher_sync.sources.base import SourceState
 from watcher_sync.storage.schema import schema
-from watcher_sync.storage.stored.quarantine import Quarantine
 from watcher_sync.testing.comparison import compare
 from watcher_sync.testing.deadlines import Deadline, deadline
 from watcher_sync.testing.ledger import Truth
 
 _FRAME: Final = 0.25
 """Seconds between two pictures."""
+_PICTURE: Final = 1.0
+"""Seconds between two requests of what ``top`` draws."""
 _LINE: Final = 2.0
 """Seconds between two lines."""
 _MOST_AHEAD: Final = 2000
@@ -208,7 +211,7 @@ class _Demo:
             existed=self._existed,
             repaired=self._existing.repaired,
             outcomes=self._engine.stats.as_dict(),
-            quarantined=Quarantine(self._reader).count(),
+            quarantined=self._watch.quarantined(),
             lines=[*self._kubernetes.summary(snapshot), *self._webhooks.summary()],
         )
         compared = [*compare(truth, snapshot, ignored=_UNTOLD), *self._kubernetes.differences(snapshot)]
@@ -223,12 +226,18 @@ class _Demo:
     @contextlib.contextmanager
     def _shown(self) -> Iterator[Callable[..., None]]:
         """The function that shows the figures in a phase, as often as it is worth it."""
+        stats = ModelStats(connect(self._api.url, timeout=deadline(self._limits.answer)))
+        due = 0.0
         if not self._plain:
             screen = DemoScreen(commands=self._suggested_commands(), page=self._api.url)
             with Live(screen, console=Console(highlight=False), auto_refresh=False, screen=True) as picture:
 
                 def draw(phase: str, *, last: bool = False) -> None:
+                    nonlocal due
                     screen.figures = self._figures(phase)
+                    if last or time.monotonic() >= due:
+                        due = time.monotonic() + _PICTURE
+                        screen.stats = stats.refresh()
                     picture.refresh()
 
                 yield draw
@@ -236,7 +245,6 @@ class _Demo:
         self._console.print(f"Look at it in a browser: {self._api.url}/", soft_wrap=True)
         for command in self._suggested_commands():
             self._console.print(f"Look at it with: {command}", soft_wrap=True)
-        due = 0.0
 
         def tell(phase: str, *, last: bool = False) -> None:
             nonlocal due
@@ -244,19 +252,23 @@ class _Demo:
                 self._console.print(f"Webhook    {line}", markup=False)
             if last or time.monotonic() >= due:
                 due = time.monotonic() + _LINE
-                self._console.print(plain_line(self._figures(phase)))
+                self._console.print(plain_line(self._figures(phase), stats.refresh()))
                 sys.stdout.flush()
 
         yield tell
 
-    def _figures(self, phase: str) -> ScreenFigures:
-        return self._watch.figures(
+    def _figures(self, phase: str) -> DemoFigures:
+        return DemoFigures(
             elapsed=time.monotonic() - self._began,
             length=self._length,
             phase=phase,
             # The cluster does not count its events, so those of the watch have no lag.
             published=self._cloud.published + self._dcm.published + self._watch.committed(CLUSTER),
-            vnfs=self._kubernetes.vnfs,
+            committed=self._watch.committed(),
+            outcomes=self._engine.stats.as_dict(),
+            quarantined=self._watch.quarantined(),
+            quarantine=self._watch.latest_quarantined(),
+            vnfs=self._kubernetes.vnfs(self._engine.model.snapshot()),
             operations=self._kubernetes.operations(),
             webhooks=self._webhooks.recent(),
         )
@@ -368,7 +380,7 @@ class _Demo:
     def _suggested_commands(self) -> list[str]:
         """Commands that show the model in another shell."""
         client = f"{_typed('watcher-sync')} --endpoint {self._api.url}"
-        commands = [f"{client} top", f"{client} entity list instance", f"{client} event tail --follow"]
+        commands = [f"{client} entity list instance", f"{client} event tail --follow"]
         return [*commands, f"{client} subscription list"] if self._webhooks.config else commands
 
     def _manage(self) -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import csv
 import datetime
-import importlib.metadata
 import io
 import json
 import re
@@ -20,7 +19,7 @@ from tests.simulated import telling, told
 from tests.unit.api.test_vnf_instances import DEMO
 from watcher_sync.client.commands.base import Command, ListCommand, RowsCommand, ShowCommand
 from watcher_sync.client.commands.cells import Delta, title
-from watcher_sync.client.shell import run
+from watcher_sync.client.shell import commands, run
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
@@ -47,9 +46,7 @@ ACTIONS = {
 }
 """Commands whose verb is none of ``VERBS``, with the reason."""
 
-COMMANDS = {
-    entry.name.replace("_", " "): entry.load() for entry in importlib.metadata.entry_points(group="watcher_sync.cli")
-}
+COMMANDS = {name: entry.load() for name, entry in commands()}
 OWN = {name: command for name, command in COMMANDS.items() if issubclass(command, Command)}
 LISTS = sorted(name for name in OWN if name.endswith(" list"))
 

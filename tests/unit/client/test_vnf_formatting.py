@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from watcher_sync.client.commands.vnf import etag
-from watcher_sync.client.commands.vnf_cells import vnf_cell
+from watcher_sync.client.commands.arguments import etag
+from watcher_sync.client.commands.cells import row
+from watcher_sync.client.commands.vnf_cells import CELLS
 
 WIDE = [{"id": "v" * 40} for _ in range(5)]
 
@@ -30,14 +31,14 @@ WIDE = [{"id": "v" * 40} for _ in range(5)]
     ],
 )  # fmt: skip
 def test_people_read_lines_and_machines_get_the_value(name, value, lines):
-    cell = vnf_cell(name, value)
+    (cell,) = row({name: value}, [name], CELLS)
     assert cell.human_readable().split("\n") == lines
     assert cell.machine_readable() == value
 
 
 def test_what_is_not_known_and_what_is_text_stays_as_it_is():
-    assert vnf_cell("observed", None) is None
-    assert vnf_cell("state", "SYNCED") == "SYNCED"
+    values = {"observed": None, "state": "SYNCED"}
+    assert row(values, values, CELLS) == (None, "SYNCED")
 
 
 @pytest.mark.parametrize(("text", "tag"), [("7", '"7"'), ('"7"', '"7"'), ("*", "*"), ('W/"7"', 'W/"7"')])

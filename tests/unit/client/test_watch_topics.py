@@ -9,8 +9,8 @@ import json
 import pytest
 
 from watcher_sync.client import Conflict, Gone, NotFound
+from watcher_sync.client.commands.arguments import WrongUsage
 from watcher_sync.client.commands.cells import title
-from watcher_sync.client.commands.errors import WrongUsage
 from watcher_sync.client.commands.watch_topic import parsed_filter
 from watcher_sync.client.shell import run
 
@@ -85,7 +85,7 @@ def test_a_topic_of_a_file_and_of_stdin(command, tmp_path, monkeypatch):
     file = tmp_path / "topic.yaml"
     file.write_text("name: of-file\nspec:\n  filters:\n    - {group: '*', kind: Pod}\n")
     assert command("create", "--file", str(file))[0] == 0
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(VALUES)))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps(VALUES).encode())))
     assert command("create", "renamed", "--file", "-")[0] == 0
     assert [topic["Name"] for topic in json.loads(command("list", "-f", "json")[1])] == ["of-file", "renamed"]
 

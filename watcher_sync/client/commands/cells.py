@@ -9,9 +9,10 @@ JSON. The formats json and yaml get the values themselves.
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -57,6 +58,11 @@ class Delta(columns.FormattableColumn[Any]):
         return "\n".join(plain(text if len(text) <= _MAX_DELTA_LENGTH else f"{field} changed") for field, text in lines)
 
 
+def delta(value: Any) -> Delta:
+    """The cell of a delta, whose values may be structs."""
+    return Delta(msgspec.to_builtins(value))
+
+
 class PlainText(columns.FormattableColumn[str]):
     """A text of others: machine formats get the value, people get it without control characters."""
 
@@ -97,14 +103,18 @@ def cell(value: Any, name: str = "") -> Any:
     return value
 
 
-def row(document: msgspec.Struct | dict[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
-    """Returns the values of these members for the formatters of cliff."""
-    if isinstance(document, dict):
-        return tuple(cell(document.get(name), name) for name in names)
+def row(
+    document: msgspec.Struct | dict[str, Any], names: Iterable[str], cells: Mapping[str, Callable[[Any], Any]]
+) -> tuple[Any, ...]:
+    """Returns the values of these members for the formatters of cliff.
+
+    :param cells: member -> what makes its cell, if :func:`cell` does not.
+    """
+    member = document.get if isinstance(document, dict) else functools.partial(getattr, document)
     return tuple(
-        Delta(msgspec.to_builtins(value)) if name == "delta" else cell(value, name)
+        cells[name](value) if name in cells and value is not None else cell(value, name)
         for name in names
-        for value in (getattr(document, name),)
+        for value in (member(name),)
     )
 
 

@@ -16,8 +16,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from watcher_sync.client.commands.arguments import WrongUsage
 from watcher_sync.client.commands.cells import json_text
-from watcher_sync.client.commands.errors import WrongUsage
 from watcher_sync.client.filters import Filters, parse_filters
 
 D = TypeVar("D")

@@ -1,19 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``entity list``, ``entity show``, ``entity history list``: the entities of every kind."""
+"""``entity list``, ``show``, ``history list``, ``diff``, ``search``: the entities of every kind, now and before."""
 
 from __future__ import annotations
 
 import argparse
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 
-from watcher_sync.client.commands.base import ListCommand, ShowCommand, add_all_projects, add_as_of
-from watcher_sync.client.commands.cells import row
-from watcher_sync.client.commands.choosing import Choice
-from watcher_sync.client.filters import Filters, parse_filters
-from watcher_sync.client.models import Change, Entity
+from watcher_sync.client.commands.arguments import (
+    ALL_PROJECTS,
+    AS_OF,
+    FIELDS,
+    KIND,
+    LIMIT,
+    Argument,
+    argument,
+    at_least_1,
+    marker,
+    seq_or_time,
+)
+from watcher_sync.client.commands.base import ListCommand, Noun, RowsCommand, ShowCommand
+from watcher_sync.client.commands.cells import delta
+from watcher_sync.client.filters import parse_filters
+from watcher_sync.client.models import Change, Entity, Stored
+
+ENTITIES_MARKER = "after this id, or at the next_marker of a page"
 
 _DEFAULT_COLUMNS = frozenset(
     {
@@ -28,132 +42,117 @@ _MAX_DEFAULT_COLUMNS = 8
 """How many columns a table has if the kind has none of the default columns."""
 
 
-class EntitiesCommand(ListCommand):
-    """The base of lists of entities, which the API filters and sorts."""
-
-    marker_help = "where to begin: after this id, or at the next_marker of a page"
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        add_all_projects(parser)
-        add_as_of(parser)
-        return parser
-
-    def found(
-        self,
-        parsed_args: argparse.Namespace,
-        kind: str,
-        *,
-        fields: Sequence[str] | None = None,
-        filters: Filters | None = None,
-    ) -> Iterator[Entity]:
-        """Requests the entities that the options choose.
-
-        :param fields: the fields of the result; None: all.
-        :param filters: filters beside those of ``--filter``.
-        """
-        together = parse_filters(parsed_args.filters)
-        for name, values in (filters or {}).items():
-            together.setdefault(name, []).extend(values)
-        return self.client.entities(
-            kind,
-            filters=together,
-            sort=parsed_args.sort,
-            fields=fields,
-            limit=parsed_args.limit,
-            marker=parsed_args.marker,
-            all_projects=parsed_args.all_projects,
-            as_of=parsed_args.as_of,
-        )
-
-
-class EntityList(EntitiesCommand):
+class EntityList(ListCommand):
     """List the entities of a kind."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        add_kind(parser)
-        add_fields(parser)
-        return parser
+    # The API filters and sorts them.
+    noun = Noun(marker=ENTITIES_MARKER)
+    arguments: ClassVar[tuple[Argument, ...]] = (ALL_PROJECTS, AS_OF, KIND, FIELDS)
+    kind: str | None = None
+    """None: that of the argument."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
         """Returns the columns and the rows."""
-        return self.listed(parsed_args, parsed_args.kind)
-
-    def listed(self, parsed_args: argparse.Namespace, kind: str) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
-        """Returns the columns and the rows of the entities of a kind."""
-        fields = parsed_args.fields
-        entities = self.found(parsed_args, kind, fields=fields)
+        few = parsed_args.formatter == "table" and not parsed_args.columns
+        fields: Sequence[str] = getattr(parsed_args, "fields", None) or (self.noun.table if few else ())
+        entities = self.client.entities(self.kind or parsed_args.kind, **self._query(parsed_args, fields or None))
         first = next(entities, None)
         if first is None:
-            return fields or ("id",), ()
-        names = fields or tuple(first)
-        if not fields and not parsed_args.columns and parsed_args.formatter == "table":
-            names = tuple(name for name in names if name in _DEFAULT_COLUMNS) or names[:_MAX_DEFAULT_COLUMNS]
-            if names == ("id",):
-                names = tuple(first)[:_MAX_DEFAULT_COLUMNS]
-        return names, (row(entity, names) for entity in itertools.chain([first], entities))
+            return fields or self.noun.table or ("id",), ()
+        names = fields or (_default_columns(first) if few else tuple(first))
+        return names, (self._row(entity, names) for entity in itertools.chain([first], entities))
+
+    def _query(self, parsed_args: argparse.Namespace, fields: Sequence[str] | None) -> dict[str, Any]:
+        return entities_query(parsed_args, fields)
+
+
+def entities_query(parsed_args: argparse.Namespace, fields: Sequence[str] | None) -> dict[str, Any]:
+    """The arguments of :meth:`~watcher_sync.client.client.Client.entities` that the options give.
+
+    :param fields: the fields of the result; None: all.
+    """
+    names = ("sort", "limit", "marker", "all_projects", "as_of")
+    given = {name: getattr(parsed_args, name) for name in names}
+    return {**given, "filters": parse_filters(parsed_args.filters), "fields": fields}
+
+
+def _default_columns(entity: Entity) -> tuple[str, ...]:
+    names = tuple(name for name in entity if name in _DEFAULT_COLUMNS)
+    return names if names and names != ("id",) else tuple(entity)[:_MAX_DEFAULT_COLUMNS]
 
 
 class EntityShow(ShowCommand):
     """Show one entity."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        add_kind(parser)
-        parser.add_argument("id", metavar="NAME_OR_ID", help="its id, or its name if no other entity has it")
-        add_fields(parser)
-        add_as_of(parser)
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Returns the names and the values."""
-        entity = self.client.find_entity(
-            parsed_args.kind, parsed_args.id, fields=parsed_args.fields, as_of=parsed_args.as_of
-        )
-        names = tuple(parsed_args.fields or entity)
-        return names, row(entity, names)
-
-
-class EntityHistoryList(ListCommand):
-    """List the changes of one entity, oldest first; of a deleted entity too."""
-
-    marker_help = "where to begin: after this seq"
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        add_kind(parser)
-        parser.add_argument("id", metavar="ID", help="its id")
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
-        """Returns the columns and the rows."""
-        names: tuple[str, ...] = ("seq", "time", "change", "event_type", "source", "merged", "delta")
-        if parsed_args.formatter != "table":
-            names = (*names, "actor")
-        choice = Choice(parsed_args, Change.__struct_fields__, "seq")
-        changes = choice.of_pages(functools.partial(self.client.history, parsed_args.kind, parsed_args.id))
-        return names, [row(change, names) for change in changes]
-
-
-def add_kind(parser: argparse.ArgumentParser) -> None:
-    """Adds the argument KIND."""
-    parser.add_argument("kind", metavar="KIND", help="kind of entity, such as instance or compute_node")
-
-
-def add_fields(parser: argparse.ArgumentParser) -> None:
-    """Adds ``--fields``."""
-    parser.add_argument(
-        "--fields", type=_names, metavar="FIELD,...", help="the fields to show (default: all; a table shows some)"
+    arguments = (
+        KIND,
+        argument("id", metavar="NAME_OR_ID", help="its id, or its name if no other entity has it"),
+        FIELDS,
+        AS_OF,
     )
 
+    def _document(self, parsed_args: argparse.Namespace) -> Entity:
+        fields = parsed_args.fields
+        entity = self.client.find_entity(parsed_args.kind, parsed_args.id, fields=fields, as_of=parsed_args.as_of)
+        return {name: entity.get(name) for name in fields or entity}
 
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if not names:
-        raise argparse.ArgumentTypeError("must name at least one field")
-    return names
+
+def with_etag(stored: Stored) -> Entity:
+    """The entity with its ETag as a further field."""
+    return {**stored.entity, "etag": stored.etag}
+
+
+_HISTORY_COLUMNS = ("seq", "time", "change", "event_type", "source", "merged", "delta")
+
+EntityHistoryList = Noun(
+    fields=Change.__struct_fields__,
+    columns=(*_HISTORY_COLUMNS, "actor"),
+    table=_HISTORY_COLUMNS,
+    cells={"delta": delta},
+    key="seq",
+    marker="after this seq",
+    pages=lambda client, args: functools.partial(client.history, args.kind, args.id),
+).list_command(
+    "List the changes of one entity, oldest first; of a deleted entity too.",
+    KIND,
+    argument("id", metavar="ID", help="its id"),
+)
+
+
+class Diff(RowsCommand):
+    """Show what changed of each entity between two moments; an entity that is as it was is left out."""
+
+    noun = Noun(columns=("kind", "id", "name", "change", "fields", "seq"), cells={"fields": delta})
+    _moment = "a seq, or a time (ISO 8601, such as 2026-01-31T12:00; without an offset it is local time)"
+    arguments = (
+        argument("--from", dest="since", type=seq_or_time, required=True, metavar="SEQ|TIME", help=_moment),
+        argument("--to", dest="upto", type=seq_or_time, metavar="SEQ|TIME", help=f"{_moment}; default: now"),
+        argument("--kind", metavar="KIND", help="entities of this kind only"),
+        LIMIT,
+        marker("after KIND,ID"),
+        ALL_PROJECTS,
+    )
+
+    def _documents(self, parsed_args: argparse.Namespace) -> Iterable[Any]:
+        names = ("kind", "all_projects", "limit", "marker")
+        given = {name: getattr(parsed_args, name) for name in names}
+        return self.client.differences(parsed_args.since, parsed_args.upto, **given)
+
+
+class Search(RowsCommand):
+    """Find entities of all kinds whose name or id is, begins with, or contains a text."""
+
+    noun = Noun(columns=("kind", "id", "name", "project_id"))
+    arguments = (
+        argument("text", metavar="TEXT", help="a name, an id, or a part of one; upper and lower case differ"),
+        argument("--kind", metavar="KIND", help="entities of this kind only"),
+        argument("--limit", type=at_least_1, metavar="N", help="the maximum number of results (default: 20)"),
+        AS_OF,
+    )
+
+    def _documents(self, parsed_args: argparse.Namespace) -> Iterable[Any]:
+        given = {name: getattr(parsed_args, name) for name in ("kind", "limit", "as_of")}
+        found = self.client.search(parsed_args.text, **given)
+        if found.more:
+            print("there are more results; a longer text or --limit shows them", file=sys.stderr)
+        return found.results

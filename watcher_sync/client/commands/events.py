@@ -13,182 +13,169 @@ import functools
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
 
+from watcher_sync.client.client import Client
 from watcher_sync.client.commands import topic_events
-from watcher_sync.client.commands.base import (
-    Command,
-    ListCommand,
-    add_all_projects,
-    at_least_1,
-    seq,
-    seq_or_time,
-)
-from watcher_sync.client.commands.cells import row, time_text, title
-from watcher_sync.client.commands.choosing import Choice
+from watcher_sync.client.commands.arguments import ALL_PROJECTS, argument, at_least_1, seq, seq_or_time
+from watcher_sync.client.commands.base import Command, Noun
+from watcher_sync.client.commands.cells import delta, time_text, title
 from watcher_sync.client.formatting import delta_text, plain
 from watcher_sync.client.models import Change
 
 _DEFAULT_CHANGES = 10
-"""How many changes the command shows without ``--since``, ``--limit`` and ``--follow``."""
+"""How many changes the commands show without ``--since``, ``--limit`` and ``--follow``."""
 
-_TABLE_COLUMNS = ("seq", "time", "kind", "id", "change", "event_type", "source", "delta")
 _COLUMNS = ("seq", "time", "kind", "id", "change", "delta", "event_id", "event_type", "source", "merged", "actor")
 
-Writer = Callable[[Change], None]
+T = TypeVar("T")
+
+_CHOSEN = (
+    argument("--kind", metavar="KIND", help="changes of this kind only"),
+    argument("--id", dest="entity_id", metavar="ID", help="changes of the entity with this id only"),
+    ALL_PROJECTS,
+)
+
+
+def _chosen(parsed_args: argparse.Namespace) -> dict[str, Any]:
+    return {name: getattr(parsed_args, name) for name in ("kind", "entity_id", "all_projects")}
 
 
 class EventTail(Command):
     """Show the last changes of the model, or those after a seq; with --follow wait for further changes."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        add = parser.add_argument
-        add(
+    arguments = (
+        argument(
             "--since",
             type=seq_or_time,
             metavar="SEQ|TIME",
             help="begin after this seq, or at this time (ISO 8601, such as 2026-01-31T12:00; without an offset it is "
             "local time; default: the last changes)",
-        )
-        limited = f"end after N changes (default: {_DEFAULT_CHANGES} without --since and --follow, else no limit)"
-        add("--epoch", metavar="EPOCH", help="the epoch of SEQ; the command fails if the journal is of another one")
-        add("--limit", type=at_least_1, metavar="N", help=limited)
-        add("--follow", "-F", action="store_true", help="wait for further changes until Ctrl-C; reconnects to the API")
-        add("--kind", metavar="KIND", help="changes of this kind only")
-        add("--id", dest="entity_id", metavar="ID", help="changes of the entity with this id only")
-        add_all_projects(parser)
-        topic_events.add_options(parser)
-        add("-f", "--format", choices=sorted(_WRITERS), default="table", help="output format (default: table)")
-        return parser
+        ),
+        argument(
+            "--epoch", metavar="EPOCH", help="the epoch of SEQ; the command fails if the journal is of another one"
+        ),
+        argument(
+            "--limit",
+            type=at_least_1,
+            metavar="N",
+            help=f"end after N changes (default: {_DEFAULT_CHANGES} without --since and --follow, else no limit)",
+        ),
+        argument(
+            "--follow", "-F", action="store_true", help="wait for further changes until Ctrl-C; reconnects to the API"
+        ),
+        *_CHOSEN,
+        *topic_events.ARGUMENTS,
+        argument(
+            "-f", "--format", choices=["csv", "json", "table", "yaml"], default="table",
+            help="output format (default: table)",
+        ),
+    )  # fmt: skip
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Prints the changes, or the events of a topic."""
         topic_events.check_options(parsed_args)
-        if parsed_args.topic is not None:
-            write_event = topic_events.WRITERS[parsed_args.format]()
-            for event in itertools.islice(topic_events.topic_events(self.client, parsed_args), parsed_args.limit):
-                write_event(event)
-                sys.stdout.flush()
-            return
-        write = _WRITERS[parsed_args.format]()
-        for change in itertools.islice(self._changes(parsed_args), parsed_args.limit):
-            write(change)
-            sys.stdout.flush()
+        if parsed_args.topic is None:
+            _print(parsed_args, self._changes(parsed_args), msgspec.to_builtins, _line, _COLUMNS, _record)
+        else:
+            t = topic_events
+            _print(parsed_args, t.topic_events(self.client, parsed_args), t.document, t.line, t.COLUMNS, t.record)
 
     def _changes(self, parsed_args: argparse.Namespace) -> Iterable[Change]:
-        wanted: dict[str, Any] = {
-            "kind": parsed_args.kind,
-            "entity_id": parsed_args.entity_id,
-            "all_projects": parsed_args.all_projects,
-        }
+        chosen = _chosen(parsed_args)
         since: int | str | None = parsed_args.since
         epoch: str | None = parsed_args.epoch
-        if isinstance(since, str):
-            page = self.client.events_page(since, epoch=epoch, **wanted)
-            yield from page.events
-            since, epoch = page.next_since, page.epoch
-            if not parsed_args.follow and since >= page.head:
-                return
-        if since is None:
-            page = self.client.events_page(None, limit=parsed_args.limit or _DEFAULT_CHANGES, **wanted)
-            yield from page.events
-            since, epoch = page.next_since, page.epoch
-            if not parsed_args.follow:
-                return
-        if parsed_args.follow:
-            yield from self.client.events(since, epoch=epoch, **wanted)
-        while not parsed_args.follow:
-            page = self.client.events_page(since, epoch=epoch, **wanted)
-            epoch = page.epoch
-            yield from page.events
-            if page.next_since == since or page.next_since >= page.head:
-                return
-            since = page.next_since
-
-
-class EventList(ListCommand):
-    """List changes of the model: the last ones, or those after a seq or from a time on."""
-
-    marker_help = "where to begin: after this seq"
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--since", type=seq_or_time, metavar="SEQ|TIME",
-            help=f"begin after this seq, or at this time (default: the last {_DEFAULT_CHANGES} changes, or --limit; "
-            "with --filter or --sort, those among the last page of the journal)",
-        )  # fmt: skip
-        parser.add_argument("--kind", metavar="KIND", help="changes of this kind only")
-        parser.add_argument("--id", dest="entity_id", metavar="ID", help="changes of the entity with this id only")
-        add_all_projects(parser)
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
-        """Returns the columns and the rows."""
-        names = _TABLE_COLUMNS if parsed_args.formatter == "table" else _COLUMNS
-        choice = Choice(parsed_args, Change.__struct_fields__, "seq")
-        return names, [row(change, names) for change in choice.of_pages(functools.partial(self._changes, parsed_args))]
-
-    def _changes(self, parsed_args: argparse.Namespace, limit: int | None, marker: str | None) -> Iterable[Change]:
-        wanted: dict[str, Any] = {
-            "kind": parsed_args.kind,
-            "entity_id": parsed_args.entity_id,
-            "all_projects": parsed_args.all_projects,
-        }
-        since: int | str | None = parsed_args.since if marker is None else seq(marker)
-        if since is None:
-            chosen = parsed_args.sort is not None or parsed_args.filters
-            last = None if chosen else limit or _DEFAULT_CHANGES
-            yield from self.client.events_page(None, limit=last, **wanted).events
+        if not parsed_args.follow and since is not None:
+            yield from _until_head(self.client, since, epoch, chosen)
             return
-        epoch: str | None = None
-        while True:
-            page = self.client.events_page(since, epoch=epoch, **wanted)
-            epoch = page.epoch
+        if not isinstance(since, int):
+            limit = {"limit": parsed_args.limit or _DEFAULT_CHANGES} if since is None else {"epoch": epoch}
+            page = self.client.events_page(since, **limit, **chosen)
             yield from page.events
-            if page.next_since == since or page.next_since >= page.head:
-                return
-            since = page.next_since
+            since, epoch = page.next_since, page.epoch
+        if parsed_args.follow:
+            yield from self.client.events(since, epoch=epoch, **chosen)
 
 
-def _json() -> Writer:
-    return lambda change: print(msgspec.json.encode(change).decode())
+def _until_head(client: Client, since: int | str, epoch: str | None, chosen: dict[str, Any]) -> Iterable[Change]:
+    """The chosen changes after a seq or from a time on, up to the end of the journal."""
+    while True:
+        page = client.events_page(since, epoch=epoch, **chosen)
+        epoch = page.epoch
+        yield from page.events
+        if page.next_since == since or page.next_since >= page.head:
+            return
+        since = page.next_since
 
 
-def _yaml() -> Writer:
-    def write(change: Change) -> None:
-        yaml.safe_dump(
-            msgspec.to_builtins(change), sys.stdout, sort_keys=False, explicit_start=True, allow_unicode=True
-        )
+def _listed(client: Client, parsed_args: argparse.Namespace, limit: int | None, marker: str | None) -> Iterable[Change]:
+    since: int | str | None = parsed_args.since if marker is None else seq(marker)
+    if since is not None:
+        return _until_head(client, since, None, _chosen(parsed_args))
+    is_chosen = parsed_args.sort is not None or parsed_args.filters
+    last = None if is_chosen else limit or _DEFAULT_CHANGES
+    return client.events_page(None, limit=last, **_chosen(parsed_args)).events
 
-    return write
+
+EventList = Noun(
+    fields=Change.__struct_fields__,
+    columns=_COLUMNS,
+    table=("seq", "time", "kind", "id", "change", "event_type", "source", "delta"),
+    cells={"delta": delta},
+    key="seq",
+    marker="after this seq",
+    pages=lambda client, args: functools.partial(_listed, client, args),
+).list_command(
+    "List changes of the model: the last ones, or those after a seq or from a time on.",
+    argument(
+        "--since", type=seq_or_time, metavar="SEQ|TIME",
+        help=f"begin after this seq, or at this time (default: the last {_DEFAULT_CHANGES} changes, or --limit; "
+        "with --filter or --sort, those among the last page of the journal)",
+    ),
+    *_CHOSEN,
+)  # fmt: skip
 
 
-def _csv() -> Writer:
+def _line(change: Change) -> str:
+    what = delta_text(change.delta) if change.change == "updated" else change.event_type
+    return f"{change.seq:>8} {time_text(change.time)} {change.change} {change.kind} {change.id}  {what}"
+
+
+def _record(change: Change) -> list[Any]:
+    values = msgspec.to_builtins(change)
+    values["delta"] = msgspec.json.encode(change.delta).decode()
+    values["actor"] = msgspec.json.encode(change.actor).decode() if change.actor else ""
+    return [values[name] for name in _COLUMNS]
+
+
+def _print(
+    parsed_args: argparse.Namespace,
+    events: Iterable[T],
+    document: Callable[[T], dict[str, Any]],
+    line: Callable[[T], str],
+    columns: Sequence[str],
+    record: Callable[[T], Sequence[Any]],
+) -> None:
+    """Prints each event at once.
+
+    :param document: the members of an event, for JSON and YAML.
+    :param line: an event for people.
+    :param columns: the columns of CSV.
+    :param record: an event as a record of CSV.
+    """
     out = csv.writer(sys.stdout)
-    out.writerow([title(name) for name in _COLUMNS])
-
-    def write(change: Change) -> None:
-        values: dict[str, Any] = msgspec.to_builtins(change)
-        values["delta"] = msgspec.json.encode(change.delta).decode()
-        values["actor"] = msgspec.json.encode(change.actor).decode() if change.actor else ""
-        out.writerow([values[name] for name in _COLUMNS])
-
-    return write
-
-
-def _table() -> Writer:
-    def write(change: Change) -> None:
-        what = delta_text(change.delta) if change.change == "updated" else change.event_type
-        print(plain(f"{change.seq:>8} {time_text(change.time)} {change.change} {change.kind} {change.id}  {what}"))
-
-    return write
-
-
-_WRITERS: dict[str, Callable[[], Writer]] = {"json": _json, "yaml": _yaml, "csv": _csv, "table": _table}
+    if parsed_args.format == "csv":
+        out.writerow(map(title, columns))
+    for event in itertools.islice(events, parsed_args.limit):
+        if parsed_args.format == "json":
+            print(msgspec.json.encode(document(event)).decode())
+        elif parsed_args.format == "yaml":
+            yaml.safe_dump(document(event), sys.stdout, sort_keys=False, explicit_start=True, allow_unicode=True)
+        elif parsed_args.format == "csv":
+            out.writerow(record(event))
+        else:
+            print(plain(line(event)))
+        sys.stdout.flush()

@@ -15,48 +15,47 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from watcher_sync.client.columns import Column
-from watcher_sync.client.commands.base import Command, add_all_projects, add_as_of, add_filters, add_limit, add_sort
-from watcher_sync.client.commands.entity import add_fields, add_kind
-from watcher_sync.client.commands.errors import WrongUsage
+from watcher_sync.client.commands.arguments import (
+    ALL_PROJECTS,
+    AS_OF,
+    FIELDS,
+    FILTER,
+    KIND,
+    LIMIT,
+    SORT,
+    WrongUsage,
+    argument,
+    marker,
+)
+from watcher_sync.client.commands.base import Command
+from watcher_sync.client.commands.entity import ENTITIES_MARKER, entities_query
 from watcher_sync.client.errors import ClientError
 from watcher_sync.client.export_formats import FORMATS
-from watcher_sync.client.filters import parse_filters
 
 
 class Export(Command):
     """Write the entities of a kind to a file or to stdout: as JSON lines, CSV or Parquet."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        add_kind(parser)
-        add = parser.add_argument
-        add("-f", "--format", choices=list(FORMATS), default="jsonl", help="format (default: jsonl)")
-        add("-o", "--output", metavar="FILE", help="the file; an existing one is replaced (default: stdout)")
-        add_filters(parser)
-        add_sort(parser)
-        add_fields(parser)
-        add_limit(parser)
-        add("--marker", metavar="MARKER", help="where to begin: after this id, or at the next_marker of a page")
-        add_all_projects(parser)
-        add_as_of(parser)
-        return parser
+    arguments = (
+        KIND,
+        argument("-f", "--format", choices=list(FORMATS), default="jsonl", help="format (default: jsonl)"),
+        argument("-o", "--output", metavar="FILE", help="the file; an existing one is replaced (default: stdout)"),
+        FILTER,
+        SORT,
+        FIELDS,
+        LIMIT,
+        marker(ENTITIES_MARKER),
+        ALL_PROJECTS,
+        AS_OF,
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Writes the pages, and says how many entities there were."""
         if parsed_args.output is None and parsed_args.format == "parquet" and sys.stdout.isatty():
             raise WrongUsage("Parquet is no output for a terminal; name a file by -o")
         columns = self._columns(parsed_args)
-        pages = self.client.entity_pages(
-            parsed_args.kind,
-            filters=parse_filters(parsed_args.filters),
-            sort=parsed_args.sort,
-            fields=[column.name for column in columns] if parsed_args.fields else None,
-            limit=parsed_args.limit,
-            marker=parsed_args.marker,
-            all_projects=parsed_args.all_projects,
-            as_of=parsed_args.as_of,
-        )
+        fields = [column.name for column in columns] if parsed_args.fields else None
+        pages = self.client.entity_pages(parsed_args.kind, **entities_query(parsed_args, fields))
         count, seq = 0, None
         with _opened(parsed_args.output) as file:
             writer = FORMATS[parsed_args.format](file, columns)

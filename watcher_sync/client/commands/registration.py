@@ -8,21 +8,14 @@ the field.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-import msgspec
-import yaml
-
-from watcher_sync.client.commands.errors import WrongUsage
+from watcher_sync.client.commands.arguments import WrongUsage
+from watcher_sync.client.commands.files import object_of_file
 
 VDU = "NAME=KIND/NAME,initial=N[,min=N][,max=N]"
 ASPECT = "NAME=MAX:VDU=DELTA[,VDU=DELTA]"
-
-STDIN = "-"
 
 _PRODUCT = ("vnf_provider", "vnf_product_name", "vnf_software_version", "vnfd_version")
 _TEXTS = ("name", "cluster", "namespace", "vnfd_id", "flavour_id", *_PRODUCT)
@@ -116,7 +109,7 @@ def _of_file(options: argparse.Namespace) -> dict[str, Any]:
     given = [f"--{name.replace('_', '-')}" for name in (*_TEXTS, "vdu", "aspect") if getattr(options, name)]
     if given:
         raise WrongUsage(f"--file: cannot be combined with {given[0]}")
-    return read_file(options.file)
+    return object_of_file(options.file)
 
 
 def _given(options: argparse.Namespace) -> dict[str, Any]:
@@ -126,29 +119,6 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
     if options.aspect:
         values["aspects"] = _together("--aspect", options.aspect)
     return values
-
-
-def read_file(name: str) -> dict[str, Any]:
-    """Reads an object from a JSON or YAML file.
-
-    :param name: the path; ``-``: stdin.
-    :raises WrongUsage: when there is no such object; the message names the file.
-    """
-    shown = "stdin" if name == STDIN else name
-    try:
-        text = (sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise WrongUsage(f"--file: {shown} is not UTF-8") from None
-    except (OSError, ValueError) as exc:
-        raise WrongUsage(f"--file: {shown} cannot be read: {getattr(exc, 'strerror', None) or exc}") from None
-    try:
-        document = _loaded(text)
-        msgspec.json.encode(document)
-    except (ValueError, TypeError, RecursionError) as exc:
-        raise WrongUsage(f"--file: {shown}: {exc}") from None
-    if not isinstance(document, dict):
-        raise WrongUsage(f"--file: {shown} contains no object")
-    return document
 
 
 def vdu(text: str) -> Named:
@@ -219,49 +189,6 @@ class _FileOrFormat(argparse.Action):
         """Stores the value as the format or as the file."""
         is_format = option_string == "-f" and values in self._formats
         setattr(namespace, "formatter" if is_format else self.dest, values)
-
-
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """Loads YAML, and refuses a key that occurs twice: PyYAML would silently drop the first value."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        """Makes a mapping.
-
-        :raises ValueError: when a key occurs twice.
-        """
-        keys = [(key.tag, key.value) for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        _require_unique([value for _, value in keys] if len(set(keys)) < len(keys) else [])
-        return super().construct_mapping(node, deep=deep)
-
-
-def _loaded(text: str) -> Any:
-    """Decodes JSON or YAML.
-
-    :raises ValueError: when the text is neither.
-    """
-    try:
-        return json.loads(text, object_pairs_hook=_object)  # YAML refuses the tabs of JSON
-    except json.JSONDecodeError:
-        pass
-    try:
-        return yaml.load(text, _Loader)
-    except yaml.MarkedYAMLError as exc:
-        mark = exc.problem_mark or exc.context_mark
-        where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
-        raise ValueError(f"{where}{exc.problem or exc.context}") from None
-    except yaml.YAMLError as exc:
-        raise ValueError(" ".join(str(exc).split())) from None
-
-
-def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    _require_unique([name for name, _ in pairs])
-    return dict(pairs)
-
-
-def _require_unique(names: Sequence[str]) -> None:
-    twice = [name for i, name in enumerate(names) if name in names[:i]]
-    if twice:
-        raise ValueError(f"{twice[0]!r} occurs twice")
 
 
 def _together(option: str, given: Iterable[Named]) -> dict[str, Any]:

@@ -15,196 +15,176 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.client.commands.base import (
-    Command,
-    ListCommand,
-    ShowCommand,
-    add_all_projects,
-    seq,
-)
+from watcher_sync.client.client import Client
+from watcher_sync.client.commands.arguments import ALL_PROJECTS, WrongUsage, argument, one_of, removal, removed, seq
+from watcher_sync.client.commands.base import Command, ListCommand, Noun, ShowCommand
 from watcher_sync.client.commands.cells import row
 from watcher_sync.client.commands.choosing import Choice
-from watcher_sync.client.commands.errors import PartialFailure, WrongUsage
-from watcher_sync.client.commands.operation_secret import secret_of_file
-from watcher_sync.client.errors import NotFound
+from watcher_sync.client.commands.files import secret_of_file
 from watcher_sync.client.models import Delivery, Subscription
 from watcher_sync.client.subscriptions import new_secret
 
-_NAMES = tuple(field.name for field in msgspec.structs.fields(Subscription))
-_DELIVERY_NAMES = tuple(field.name for field in msgspec.structs.fields(Delivery))
-_LISTED = ("instance_id", "name", "state", "reason", "last_notify_status", "lag", "next_attempt_time")
 _WRITTEN = (
     "callback-url", "min-notify-interval", "metadata", "payload", "format",
     "kinds", "ids", "fields", "labels",
 )  # fmt: skip
 """The members of a request that an answer has, too."""
 
-_SEQUENCES = ("previous_sequence", "sequence")
-
 _FILTERS = ("kinds", "ids", "fields", "labels")
+
+_INSTANCE = argument("instance", metavar="INSTANCE", help="id of the instance")
+_NAME = argument("name", metavar="NAME", help="name of the subscription")
+
+SUBSCRIPTION = Noun(
+    fields=Subscription.__struct_fields__,
+    table=("instance_id", "name", "state", "reason", "last_notify_status", "lag", "next_attempt_time"),
+    pages=lambda client, args: functools.partial(
+        client.subscriptions, state=args.state, all_projects=args.all_projects
+    ),
+    one=lambda client, args: client.subscription(args.instance, args.name),
+    delete=lambda client, args, name: client.delete_subscription(args.instance, name),
+    absent="{instance} has no subscription of the name",
+)
+
+SubscriptionShow = SUBSCRIPTION.show_command("Show a subscription.", _INSTANCE, _NAME)
+SubscriptionDelete = SUBSCRIPTION.delete_command(
+    "Delete subscriptions of an instance.",
+    _INSTANCE,
+    argument("chosen", nargs="+", metavar="NAME", help="names of the subscriptions"),
+)
 
 
 class SubscriptionList(ListCommand):
     """List subscriptions: of all instances, or of one."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--instance", metavar="ID", help="only those of this instance")
-        parser.add_argument("--state", choices=["active", "suspended", "gone"], help="only those in this state")
-        add_all_projects(parser)
-        return parser
+    noun = SUBSCRIPTION
+    arguments = (
+        argument("--instance", metavar="ID", help="only those of this instance"),
+        argument("--state", choices=["active", "suspended", "gone"], help="only those in this state"),
+        ALL_PROJECTS,
+    )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
-        """Returns the columns and the rows."""
-        names = _LISTED if parsed_args.formatter == "table" else _NAMES
-        choice = Choice(parsed_args, _NAMES, "id")
+    def _documents(self, parsed_args: argparse.Namespace) -> Iterable[Any]:
         if parsed_args.instance is None:
-            found = choice.of_pages(
-                functools.partial(
-                    self.client.subscriptions, state=parsed_args.state, all_projects=parsed_args.all_projects
-                )
-            )
-        elif parsed_args.all_projects:
+            return super()._documents(parsed_args)
+        if parsed_args.all_projects:
             raise WrongUsage("--instance lists the subscriptions of the instance, without other projects")
-        else:
-            of_instance = self.client.instance_subscriptions(parsed_args.instance)
-            found = choice.of_all(one for one in of_instance if parsed_args.state in (None, one.state))
-        return names, [row(one, names) for one in found]
+        choice = Choice(parsed_args, self.noun.fields, self.noun.key)
+        of_instance = self.client.instance_subscriptions(parsed_args.instance)
+        return list(choice.of_all(one for one in of_instance if parsed_args.state in (None, one.state)))
 
 
-class SubscriptionShow(ShowCommand):
-    """Show a subscription."""
+def _label(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise argparse.ArgumentTypeError("must be NAME=VALUE")
+    return name, value
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        _add_subscription(parser)
-        return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Returns the names and the values."""
-        return _shown(self.client.subscription(parsed_args.instance, parsed_args.name))
+def _object(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError("must be a JSON object")
+    return value
+
+
+_object.__name__ = "JSON object"  # argparse uses the name in "invalid JSON object value"
+
+_VALUES = (
+    argument(
+        "--interval", type=float, dest="min_notify_interval", metavar="SECONDS", help="least time between deliveries"
+    ),
+    argument("--metadata", type=_object, metavar="JSON", help="an object that every delivery repeats"),
+    argument("--payload", choices=["status", "full"], help="the status of resources, or all of their fields"),
+    # Not --format, which is the option of the output.
+    argument(
+        "--message-format", choices=["onap", "cloudevents", "cloudevents-batch"], help="the form of the deliveries"
+    ),
+    argument("--kind", action="append", dest="kinds", metavar="KIND", help="only resources of this kind"),
+    argument("--id", action="append", dest="ids", metavar="ID", help="only the resource with this id"),
+    argument("--field", action="append", dest="fields", metavar="FIELD", help="only changes of this field"),
+    argument("--label", action="append", type=_label, dest="labels", metavar="NAME=VALUE", help="only with this label"),
+)
+_SECRET = (
+    argument("--secret-file", metavar="FILE", help="file with the signing secret; - is stdin"),
+    argument("--generate-secret", action="store_true", help="make a signing secret, and print it once"),
+)
 
 
 class SubscriptionCreate(ShowCommand):
     """Subscribe a callback to the changes of an instance."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        _add_subscription(parser)
-        parser.add_argument("callback_url", metavar="URL", help="where the deliveries are posted")
-        _add_values(parser)
-        _add_secret(parser)
-        return parser
+    arguments = (
+        _INSTANCE,
+        _NAME,
+        argument("callback_url", metavar="URL", help="where the deliveries are posted"),
+        *_VALUES,
+        one_of(*_SECRET),
+    )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Returns the names and the values."""
+    def _document(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         secret = _secret(parsed_args)
         values = {"name": parsed_args.name, **_values(parsed_args), **secret}
         made = self.client.create_subscription(parsed_args.instance, values)
-        return _shown(made, secret if parsed_args.generate_secret else {})
+        return _with_secret(made, parsed_args, secret)
 
 
 class SubscriptionSet(ShowCommand):
     """Change a subscription, and make it active again. What no option names stays."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        _add_subscription(parser)
-        parser.add_argument("--callback-url", metavar="URL", help="where the deliveries are posted")
-        _add_values(parser)
-        parser.add_argument("--no-filter", action="store_true", help="remove the filters that no option sets")
-        _add_secret(parser).add_argument("--no-secret", action="store_true", help="sign no longer")
-        return parser
+    arguments = (
+        _INSTANCE,
+        _NAME,
+        argument("--callback-url", metavar="URL", help="where the deliveries are posted"),
+        *_VALUES,
+        argument("--no-filter", action="store_true", help="remove the filters that no option sets"),
+        one_of(*_SECRET, argument("--no-secret", action="store_true", help="sign no longer")),
+    )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Returns the names and the values."""
-        present = msgspec.to_builtins(self.client.subscription(parsed_args.instance, parsed_args.name))
-        values = {name: present[name] for name in _WRITTEN if present.get(name) is not None}
-        if parsed_args.no_filter:
-            values = {name: value for name, value in values.items() if name not in _FILTERS}
+    def _document(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        values = _present(self.client, parsed_args, without=_FILTERS if parsed_args.no_filter else ())
         secret = {"secret": ""} if parsed_args.no_secret else _secret(parsed_args)
         values |= {**_values(parsed_args), **secret}
         made = self.client.replace_subscription(parsed_args.instance, parsed_args.name, values)
-        return _shown(made, secret if parsed_args.generate_secret else {})
+        return _with_secret(made, parsed_args, secret)
 
 
 class SubscriptionUnset(ShowCommand):
     """Remove properties of a subscription, and make it active again. What no option names stays."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        _add_subscription(parser)
-        for name in _FILTERS:
-            singular = name.removesuffix("s")
-            parser.add_argument(f"--{singular}", action="store_true", help=f"the filter by {singular}")
-        parser.add_argument("--interval", action="store_true", help="the least time between deliveries")
-        parser.add_argument("--metadata", action="store_true", help="what every delivery repeats")
-        parser.add_argument("--secret", action="store_true", help="the signing secret")
-        return parser
+    arguments = (
+        _INSTANCE,
+        _NAME,
+        *(removal(f"--{name[:-1]}", name, f"the filter by {name[:-1]}") for name in _FILTERS),
+        removal("--interval", "min-notify-interval", "the least time between deliveries"),
+        removal("--metadata", "metadata", "what every delivery repeats"),
+        removal("--secret", "secret", "the signing secret"),
+    )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Returns the names and the values."""
-        removed = {name for name in _FILTERS if getattr(parsed_args, name.removesuffix("s"))}
-        removed |= {"min-notify-interval"} if parsed_args.interval else set()
-        removed |= {"metadata"} if parsed_args.metadata else set()
-        if not removed and not parsed_args.secret:
-            raise WrongUsage("name at least one property to remove")
-        present = msgspec.to_builtins(self.client.subscription(parsed_args.instance, parsed_args.name))
-        values = {name: present[name] for name in _WRITTEN if present.get(name) is not None and name not in removed}
-        secret = {"secret": ""} if parsed_args.secret else {}
-        return _shown(self.client.replace_subscription(parsed_args.instance, parsed_args.name, {**values, **secret}))
-
-
-class SubscriptionDelete(Command):
-    """Delete subscriptions of an instance."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("instance", metavar="INSTANCE", help="id of the instance")
-        parser.add_argument("names", nargs="+", metavar="NAME", help="names of the subscriptions")
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Deletes them, even if one of them does not exist."""
-        missing = []
-        for name in dict.fromkeys(parsed_args.names):
-            try:
-                self.client.delete_subscription(parsed_args.instance, name)
-            except NotFound:
-                missing.append(name)
-        if missing:
-            raise PartialFailure(f"{parsed_args.instance} has no subscription of the name {', '.join(missing)}")
+    def _document(self, parsed_args: argparse.Namespace) -> Subscription:
+        names = removed(parsed_args)
+        values = _present(self.client, parsed_args, without=names)
+        secret = {"secret": ""} if "secret" in names else {}
+        return self.client.replace_subscription(parsed_args.instance, parsed_args.name, {**values, **secret})
 
 
 class SubscriptionTest(ShowCommand):
     """Have a test message sent once. 'subscription delivery list' shows its outcome under the printed webhook id."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        _add_subscription(parser)
-        return parser
+    arguments = (_INSTANCE, _NAME)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Returns the names and the values."""
-        return ("webhook_id",), (self.client.test_subscription(parsed_args.instance, parsed_args.name),)
+    def _document(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        return {"webhook_id": self.client.test_subscription(parsed_args.instance, parsed_args.name)}
 
 
 class SubscriptionReplay(Command):
     """Have the changes after a seq delivered again, and make the subscription active."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        _add_subscription(parser)
-        parser.add_argument("--since", type=seq, required=True, metavar="SEQ", help="the changes after this seq")
-        return parser
+    arguments = (
+        _INSTANCE,
+        _NAME,
+        argument("--since", type=seq, required=True, metavar="SEQ", help="the changes after this seq"),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Requests the replay."""
@@ -214,68 +194,33 @@ class SubscriptionReplay(Command):
 class SubscriptionDeliveryList(ListCommand):
     """List the deliveries of a subscription, the newest first."""
 
-    marker_help = "where to begin: before this id"
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        _add_subscription(parser)
-        parser.add_argument("--state", choices=["pending", "delivered", "dead"], help="only those in this state")
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
-        """Returns the columns and the rows."""
-        deliveries = functools.partial(
-            self.client.deliveries, parsed_args.instance, parsed_args.name, state=parsed_args.state
-        )
-        found = Choice(parsed_args, _DELIVERY_NAMES, "id").of_pages(deliveries)
-        if parsed_args.formatter != "table":
-            return _DELIVERY_NAMES, [row(one, _DELIVERY_NAMES) for one in found]
-        names = (
-            "id",
-            "webhook_id",
-            "purpose",
-            "previous_sequence",
-            "sequence",
-            "state",
-            "created_time",
-            "next_attempt_time",
-        )
-        rows = [(*row(one, names), len(one.attempts), _last_code(one)) for one in found]
-        return (*names, "attempts", "last_code"), rows
-
-
-def _add_subscription(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("instance", metavar="INSTANCE", help="id of the instance")
-    parser.add_argument("name", metavar="NAME", help="name of the subscription")
-
-
-def _add_values(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--interval", type=float, dest="min_notify_interval", metavar="SECONDS", help="least time between deliveries"
-    )
-    parser.add_argument("--metadata", type=_object, metavar="JSON", help="an object that every delivery repeats")
-    parser.add_argument("--payload", choices=["status", "full"], help="the status of resources, or all of their fields")
-    # Not --format, which is the option of the output.
-    parser.add_argument(
-        "--message-format",
-        dest="message_format",
-        choices=["onap", "cloudevents", "cloudevents-batch"],
-        help="the form of the deliveries",
-    )
-    parser.add_argument("--kind", action="append", dest="kinds", metavar="KIND", help="only resources of this kind")
-    parser.add_argument("--id", action="append", dest="ids", metavar="ID", help="only the resource with this id")
-    parser.add_argument("--field", action="append", dest="fields", metavar="FIELD", help="only changes of this field")
-    parser.add_argument(
-        "--label", action="append", type=_label, dest="labels", metavar="NAME=VALUE", help="only with this label"
+    noun = Noun(
+        fields=Delivery.__struct_fields__,
+        table=(
+            "id", "webhook_id", "purpose", "previous_sequence", "sequence", "state", "created_time",
+            "next_attempt_time", "attempts", "last_code",
+        ),
+        marker="before this id",
+        pages=lambda client, args: functools.partial(client.deliveries, args.instance, args.name, state=args.state),
+    )  # fmt: skip
+    arguments = (
+        _INSTANCE,
+        _NAME,
+        argument("--state", choices=["pending", "delivered", "dead"], help="only those in this state"),
     )
 
+    def _row(self, document: Delivery, names: Sequence[str]) -> tuple[Any, ...]:
+        if names != self.noun.table:
+            return super()._row(document, names)
+        attempts = document.attempts
+        counted = {"attempts": len(attempts), "last_code": attempts[-1].get("code") if attempts else None}
+        return row({**msgspec.structs.asdict(document), **counted}, names, {})
 
-def _add_secret(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--secret-file", metavar="FILE", help="file with the signing secret; - is stdin")
-    which.add_argument("--generate-secret", action="store_true", help="make a signing secret, and print it once")
-    return which
+
+def _present(client: Client, parsed_args: argparse.Namespace, without: Sequence[str]) -> dict[str, Any]:
+    """The members of a request that leaves the subscription as it is, without some of them."""
+    present = msgspec.to_builtins(client.subscription(parsed_args.instance, parsed_args.name))
+    return {name: present[name] for name in _WRITTEN if name not in without and present.get(name) is not None}
 
 
 def _values(parsed_args: argparse.Namespace) -> dict[str, Any]:
@@ -301,27 +246,5 @@ def _secret(parsed_args: argparse.Namespace) -> dict[str, str]:
     return {"secret": secret_of_file(parsed_args.secret_file)} if parsed_args.secret_file else {}
 
 
-def _shown(subscription: Subscription, more: dict[str, Any] | None = None) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    added = more or {}
-    return (*_NAMES, *added), (*row(subscription, _NAMES), *added.values())
-
-
-def _last_code(delivery: Delivery) -> Any:
-    return delivery.attempts[-1].get("code") if delivery.attempts else None
-
-
-def _object(text: str) -> dict[str, Any]:
-    value = json.loads(text)
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError("must be a JSON object")
-    return value
-
-
-_object.__name__ = "JSON object"  # argparse uses the name in "invalid JSON object value"
-
-
-def _label(text: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise argparse.ArgumentTypeError("must be NAME=VALUE")
-    return name, value
+def _with_secret(made: Subscription, parsed_args: argparse.Namespace, secret: dict[str, str]) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(made), **(secret if parsed_args.generate_secret else {})}

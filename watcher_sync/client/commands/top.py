@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.live import Live
 
+from watcher_sync.client.commands.arguments import argument
 from watcher_sync.client.commands.base import Command
 from watcher_sync.client.screen import Screen
 from watcher_sync.client.stats import ModelStats
@@ -26,22 +27,25 @@ from watcher_sync.client.stats import ModelStats
 _QUIT = frozenset("qQ\x03\x04")
 
 
+def _interval(text: str) -> float:
+    value = float(text)
+    if not 0.1 <= value <= 3600:
+        raise argparse.ArgumentTypeError("must be between 0.1 and 3600 seconds")
+    return value
+
+
 class Top(Command):
     """Show sources, entities, event rate and recent changes, refreshed every second. q ends."""
 
     is_guarded = False
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--once", action="store_true", help="print one picture and end; the default if stdout is no terminal"
-        )
-        parser.add_argument(
+    arguments = (
+        argument("--once", action="store_true", help="print one picture and end; the default if stdout is no terminal"),
+        argument(
             "--interval", type=_interval, default=1.0, metavar="SECONDS",
             help="seconds between two pictures (default: 1)",
-        )  # fmt: skip
-        return parser
+        ),
+    )  # fmt: skip
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Draws until a key or Ctrl-C ends the command."""
@@ -94,10 +98,3 @@ def _pressed(seconds: float) -> bool:
 def _no_keys(seconds: float) -> bool:
     time.sleep(seconds)
     return False
-
-
-def _interval(text: str) -> float:
-    value = float(text)
-    if not 0.1 <= value <= 3600:
-        raise argparse.ArgumentTypeError("must be between 0.1 and 3600 seconds")
-    return value

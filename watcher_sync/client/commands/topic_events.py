@@ -7,19 +7,15 @@ The stream reconnects by itself. After an interruption, ``--since`` with the las
 from __future__ import annotations
 
 import argparse
-import csv
 import queue
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import yaml
 
 from watcher_sync.client.client import Client
-from watcher_sync.client.commands.cells import time_text, title
-from watcher_sync.client.commands.errors import WrongUsage
-from watcher_sync.client.formatting import plain
+from watcher_sync.client.commands.arguments import WrongUsage, argument
+from watcher_sync.client.commands.cells import time_text
 from watcher_sync.client.transport import segment
 
 if TYPE_CHECKING:  # gRPC loads slowly, so only the command itself imports it
@@ -28,31 +24,28 @@ if TYPE_CHECKING:  # gRPC loads slowly, so only the command itself imports it
 TOPICS = "/management/v1alpha1/watchtopics/"
 
 _QUEUE_EVENTS = 1000
-_COLUMNS = ("sequence", "time", "type", "group", "kind", "name", "scope", "entity_id", "attributes", "unset")
+COLUMNS = ("sequence", "time", "type", "group", "kind", "name", "scope", "entity_id", "attributes", "unset")
 
-Writer = Callable[["WatchEvent"], None]
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds ``--topic`` and the options of the watch stream."""
-    add = parser.add_argument
-    add(
+ARGUMENTS = (
+    argument(
         "--topic",
         metavar="NAME",
         help="events of this watch topic, over the watch stream, until Ctrl-C or --limit; "
         "--since is the sequence to resume after (default: new events only)",
-    )
-    add(
+    ),
+    argument(
         "--stream-address",
         metavar="HOST[:PORT]",
         help="with --topic: address of the watch stream (default: the host of the API and port 8776)",
-    )
-    add(
+    ),
+    argument(
         "--stream-tls",
         action=argparse.BooleanOptionalAction,
         default=None,
         help="with --topic: whether the watch stream uses TLS (default: if the API does)",
-    )
+    ),
+)
+"""``--topic`` and the options of the watch stream."""
 
 
 def check_options(parsed_args: argparse.Namespace) -> None:
@@ -97,39 +90,23 @@ def topic_events(client: Client, parsed_args: argparse.Namespace) -> Iterator[Wa
             yield item
 
 
-def _json() -> Writer:
-    return lambda event: print(msgspec.json.encode(event.to_dict()).decode())
+def document(event: WatchEvent) -> dict[str, Any]:
+    """The members of an event."""
+    return event.to_dict()
 
 
-def _yaml() -> Writer:
-    return lambda event: yaml.safe_dump(
-        event.to_dict(), sys.stdout, sort_keys=False, explicit_start=True, allow_unicode=True
-    )
+def record(event: WatchEvent) -> list[Any]:
+    """An event as a record of CSV."""
+    values = event.to_dict()
+    for name in ("scope", "attributes", "unset"):
+        values[name] = msgspec.json.encode(values[name]).decode() if values[name] else ""
+    return [values[name] for name in COLUMNS]
 
 
-def _csv() -> Writer:
-    out = csv.writer(sys.stdout)
-    out.writerow([title(name) for name in _COLUMNS])
-
-    def write(event: WatchEvent) -> None:
-        values: dict[str, Any] = event.to_dict()
-        for name in ("scope", "attributes", "unset"):
-            values[name] = msgspec.json.encode(values[name]).decode() if values[name] else ""
-        out.writerow([values[name] for name in _COLUMNS])
-
-    return write
-
-
-def _table() -> Writer:
-    def write(event: WatchEvent) -> None:
-        time = time_text(event.time) if event.time else "-"
-        scope = f" in {event.scope.kind} {event.scope.name}" if event.scope else ""
-        attributes = " ".join(f"{name}={value}" for name, value in sorted(event.attributes.items()))
-        what = f"{event.type} {event.group}/{event.kind} {event.name}{scope}"
-        print(plain(f"{event.sequence:>8} {time} {what}  {attributes}".rstrip()))
-
-    return write
-
-
-WRITERS: dict[str, Callable[[], Writer]] = {"json": _json, "yaml": _yaml, "csv": _csv, "table": _table}
-"""The formats, the same as those of changes."""
+def line(event: WatchEvent) -> str:
+    """An event for people."""
+    time = time_text(event.time) if event.time else "-"
+    scope = f" in {event.scope.kind} {event.scope.name}" if event.scope else ""
+    attributes = " ".join(f"{name}={value}" for name, value in sorted(event.attributes.items()))
+    what = f"{event.type} {event.group}/{event.kind} {event.name}{scope}"
+    return f"{event.sequence:>8} {time} {what}  {attributes}".rstrip()

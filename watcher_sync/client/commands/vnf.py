@@ -7,108 +7,116 @@ The commands write the registration; the engine observes what runs. No command c
 from __future__ import annotations
 
 import argparse
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
-from watcher_sync.client.commands.base import Command, ShowCommand, add_as_of, seq
-from watcher_sync.client.commands.entity import EntitiesCommand
-from watcher_sync.client.commands.errors import WrongUsage
-from watcher_sync.client.commands.operation_secret import add_secret, required_secret
+from watcher_sync.client.commands.arguments import (
+    ALL_PROJECTS,
+    AS_OF,
+    WrongUsage,
+    argument,
+    etag,
+    removal,
+    removed,
+    seq,
+)
+from watcher_sync.client.commands.base import Command, Noun, ShowCommand
+from watcher_sync.client.commands.entity import ENTITIES_MARKER, EntityList, with_etag
+from watcher_sync.client.commands.files import secret_of_file
 from watcher_sync.client.commands.registration import OPTIONAL, add_registration, changes, registered, registration
-from watcher_sync.client.commands.vnf_cells import vnf_row
-from watcher_sync.client.models import Stored, SyncReport
-from watcher_sync.client.vnf_instances import EXISTING
+from watcher_sync.client.commands.vnf_cells import CELLS
+from watcher_sync.client.models import Entity, Stored
 
 _KIND = "vnf_instance"
 
 _FILTERS = ("cluster", "namespace", "vnfd_id", "state")
 
-_LIST_COLUMNS = ("id", "name", "project_id", "cluster", "namespace", "state", "scale_level", "observed", "updated_at")
-"""Columns of a list as a table; the other formats have all fields."""
-
-_SHOW_FIELDS = (
-    "id", "name", "project_id", "cluster", "namespace", "vnfd_id", "flavour_id", "vnf_provider", "vnf_product_name",
-    "vnf_software_version", "vnfd_version", "vdus", "aspects", "state",
-    "scale_level", "nearest_level", "observed", "vdu_results", "vnfc_resource_info", "created_at",
-    "registered_at", "observed_at", "etag",
+VNF = Noun(
+    table=("id", "name", "project_id", "cluster", "namespace", "state", "scale_level", "observed", "updated_at"),
+    brief=(
+        "id", "name", "project_id", "cluster", "namespace", "vnfd_id", "flavour_id", "vnf_provider", "vnf_product_name",
+        "vnf_software_version", "vnfd_version", "vdus", "aspects", "state",
+        "scale_level", "nearest_level", "observed", "vdu_results", "vnfc_resource_info", "created_at",
+        "registered_at", "observed_at", "etag",
+    ),
+    cells=CELLS,
+    marker=ENTITIES_MARKER,
+    one=lambda client, args: with_etag(client.find_stored(_KIND, args.id, as_of=args.as_of)),
 )  # fmt: skip
-"""Fields of one instance as a table without ``-c``; otherwise all fields are available."""
+
+VnfShow = VNF.show_command(
+    "Show one VNF instance, with the ETag for --if-match.",
+    argument("id", metavar="NAME_OR_ID", help="its id, or its name if no other instance has it"),
+    AS_OF,
+)
+
+ID = argument("id", metavar="ID", help="id of the VNF instance")
+
+ENVIRONMENT: Final = "WATCHER_SYNC_OPERATION_SECRET"
+
+SECRET = argument(
+    "--secret-file",
+    metavar="FILE",
+    help=f"file with the secret that 'vnf operation create' printed; - is stdin (default: {ENVIRONMENT})",
+)
+
+_CONDITIONS = (
+    argument(
+        "--if-match", type=etag, metavar="ETAG", help="refuse, unless the instance has this ETag; vnf show prints it"
+    ),
+    argument("--token", type=seq, metavar="N", help="token of your own operation on the instance"),
+    SECRET,
+)
 
 
-class VnfList(EntitiesCommand):
+def _filter(name: str) -> Any:
+    option = name.replace("_", "-")
+    text = f"only instances with this {option}; the same as --filter {name}={option.upper()}"
+    return argument(f"--{option}", metavar=option.upper(), help=text)
+
+
+class VnfList(EntityList):
     """List VNF instances."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
+    noun = VNF
+    kind = _KIND
+    arguments = (ALL_PROJECTS, AS_OF, *map(_filter, _FILTERS))
+
+    def _query(self, parsed_args: argparse.Namespace, fields: Sequence[str] | None) -> dict[str, Any]:
+        query = super()._query(parsed_args, fields)
         for name in _FILTERS:
-            option = name.replace("_", "-")
-            text = f"only instances with this {option}; the same as --filter {name}={option.upper()}"
-            parser.add_argument(f"--{option}", metavar=option.upper(), help=text)
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
-        """Returns the columns and the rows."""
-        few = parsed_args.formatter == "table" and not parsed_args.columns
-        filters = {name: [value] for name in _FILTERS if (value := getattr(parsed_args, name)) is not None}
-        entities = self.found(parsed_args, _KIND, fields=_LIST_COLUMNS if few else None, filters=filters)
-        first = next(entities, None)
-        if first is None:
-            return _LIST_COLUMNS, ()
-        names = _LIST_COLUMNS if few else tuple(first)
-        return names, (vnf_row(entity, names) for entity in itertools.chain([first], entities))
-
-
-class VnfShow(ShowCommand):
-    """Show one VNF instance, with the ETag for --if-match."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("id", metavar="NAME_OR_ID", help="its id, or its name if no other instance has it")
-        add_as_of(parser)
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Returns the names and the values."""
-        return _shown(parsed_args, self.client.find_stored(_KIND, parsed_args.id, as_of=parsed_args.as_of))
+            if (value := getattr(parsed_args, name)) is not None:
+                query["filters"].setdefault(name, []).append(value)
+        return query
 
 
 class VnfCreate(ShowCommand):
     """Register a VNF instance; the API computes its levels from its VDUs and aspects."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        add_registration(parser)
-        parser.add_argument("--id", metavar="ID", help="its id, such as the id in its VNFM (default: a new uuid)")
-        return parser
+    noun = VNF
+    arguments = (
+        add_registration,
+        argument("--id", metavar="ID", help="its id, such as the id in its VNFM (default: a new uuid)"),
+    )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Returns the names and the values."""
+    def _document(self, parsed_args: argparse.Namespace) -> Entity:
         values = registration(parsed_args)
         if parsed_args.id is not None:
             _require_id(values, parsed_args.id, "--id")
             values["id"] = parsed_args.id
-        return _shown(parsed_args, self.client.register_vnf_instance(values))
+        return with_etag(self.client.register_vnf_instance(values))
 
 
 class VnfSet(ShowCommand):
     """Change the registration of a VNF instance. What no option and no file names stays."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        add_id(parser)
-        add_registration(parser)
-        _add_conditions(parser)
-        return parser
+    noun = VNF
+    arguments = (ID, add_registration, *_CONDITIONS)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Returns the names and the values."""
+    def _document(self, parsed_args: argparse.Namespace) -> Entity:
         given = changes(parsed_args)
         _require_id(given, parsed_args.id, "ID")
         stored = self.client.stored(_KIND, parsed_args.id)
@@ -122,26 +130,24 @@ class VnfSet(ShowCommand):
 class VnfUnset(ShowCommand):
     """Remove parts of the registration of a VNF instance."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        add_id(parser)
-        for name in OPTIONAL:
-            option = name.replace("_", "-")
-            parser.add_argument(f"--{option}", action="store_true", help=f"the {option}")
-        for name in ("vdu", "aspect"):
-            help_text = f"the {name} of this name; may be repeated"
-            parser.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help=help_text)
-        _add_conditions(parser)
-        return parser
+    noun = VNF
+    arguments = (
+        ID,
+        *(removal(f"--{option}", name, f"the {option}") for name in OPTIONAL for option in [name.replace("_", "-")]),
+        *(
+            argument(
+                f"--{name}", action="append", default=[], metavar="NAME",
+                help=f"the {name} of this name; may be repeated",
+            )
+            for name in ("vdu", "aspect")
+        ),
+        *_CONDITIONS,
+    )  # fmt: skip
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Returns the names and the values."""
-        removed = [name for name in OPTIONAL if getattr(parsed_args, name)]
-        if not (removed or parsed_args.vdu or parsed_args.aspect):
-            raise WrongUsage("name at least one property to remove")
+    def _document(self, parsed_args: argparse.Namespace) -> Entity:
+        names = removed(parsed_args, *parsed_args.vdu, *parsed_args.aspect)
         stored = self.client.stored(_KIND, parsed_args.id)
-        values = {name: value for name, value in registered(stored.entity).items() if name not in removed}
+        values = {name: value for name, value in registered(stored.entity).items() if name not in names}
         for option in ("vdu", "aspect"):
             wanted, present = getattr(parsed_args, option), values.get(f"{option}s") or {}
             unknown = [name for name in wanted if name not in present]
@@ -155,12 +161,7 @@ class VnfUnset(ShowCommand):
 class VnfDelete(Command):
     """Delete the registration of a VNF instance; its cluster is not changed."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        add_id(parser)
-        _add_conditions(parser)
-        return parser
+    arguments = (ID, *_CONDITIONS)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Deletes the registration."""
@@ -169,42 +170,34 @@ class VnfDelete(Command):
         )
 
 
-class VnfSyncNow(ShowCommand):
-    """Compare a VNF instance with its cluster now, write the differences to the model, and show them."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        add_id(parser)
-        parser.add_argument("--dry-run", action="store_true", help="show the differences, and write nothing")
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Returns the names and the values."""
-        report = self.client.sync_vnf_instance(parsed_args.id, dry_run=parsed_args.dry_run)
-        names = tuple(field.name for field in msgspec.structs.fields(SyncReport))
-        return names, vnf_row(msgspec.to_builtins(report), names)
+VnfSyncNow = Noun(
+    cells=CELLS,
+    one=lambda client, args: msgspec.to_builtins(client.sync_vnf_instance(args.id, dry_run=args.dry_run)),
+).show_command(
+    "Compare a VNF instance with its cluster now, write the differences to the model, and show them.",
+    ID,
+    argument("--dry-run", action="store_true", help="show the differences, and write nothing"),
+)
 
 
-def add_id(parser: argparse.ArgumentParser) -> None:
-    """Adds the argument ID."""
-    parser.add_argument("id", metavar="ID", help="id of the VNF instance")
+def given_secret(parsed_args: argparse.Namespace) -> str | None:
+    """The secret of an operation, from the file or the environment; None if the command has none.
+
+    :raises WrongUsage: when the file cannot be read, or has no secret.
+    """
+    name = parsed_args.secret_file
+    return secret_of_file(name) if name is not None else os.environ.get(ENVIRONMENT) or None
 
 
-def etag(text: str) -> str:
-    """The type of an option: an ETag, whose quotes a shell may have removed."""
-    return text if text == EXISTING or text.endswith('"') else f'"{text}"'
+def required_secret(parsed_args: argparse.Namespace) -> str:
+    """The same.
 
-
-def _add_conditions(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--if-match",
-        type=etag,
-        metavar="ETAG",
-        help="refuse, unless the instance has this ETag; vnf show prints it",
-    )
-    parser.add_argument("--token", type=seq, metavar="N", help="token of your own operation on the instance")
-    add_secret(parser)
+    :raises WrongUsage: when there is none, too.
+    """
+    secret = given_secret(parsed_args)
+    if secret is None:
+        raise WrongUsage(f"the secret of the operation is needed: give --secret-file FILE, or set {ENVIRONMENT}")
+    return secret
 
 
 def _secret(parsed_args: argparse.Namespace) -> str | None:
@@ -212,10 +205,8 @@ def _secret(parsed_args: argparse.Namespace) -> str | None:
     return None if parsed_args.token is None else required_secret(parsed_args)
 
 
-def _replaced(
-    command: Command, parsed_args: argparse.Namespace, values: Mapping[str, Any], stored: Stored
-) -> tuple[Sequence[str], tuple[Any, ...]]:
-    """Writes the registration, and returns the names and the values.
+def _replaced(command: Command, parsed_args: argparse.Namespace, values: Mapping[str, Any], stored: Stored) -> Entity:
+    """Writes the registration.
 
     :param stored: the instance that the change is based on.
     """
@@ -226,17 +217,10 @@ def _replaced(
         token=parsed_args.token,
         secret=_secret(parsed_args),
     )
-    return _shown(parsed_args, written)
+    return with_etag(written)
 
 
 def _require_id(values: Mapping[str, Any], wanted: str, name: str) -> None:
     """:raises WrongUsage: when the file has another id."""
     if values.get("id", wanted) != wanted:
         raise WrongUsage(f"{name}: {wanted} is not the id in the file, {values['id']}")
-
-
-def _shown(parsed_args: argparse.Namespace, stored: Stored) -> tuple[Sequence[str], tuple[Any, ...]]:
-    values = {**stored.entity, "etag": stored.etag}
-    few = parsed_args.formatter == "table" and not parsed_args.columns
-    names = _SHOW_FIELDS if few else tuple(values)
-    return names, vnf_row(values, names)

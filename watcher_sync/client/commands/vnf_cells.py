@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cliff import columns
 
-from watcher_sync.client.commands.cells import cell
 from watcher_sync.client.commands.registration import aspect_text, vdu_text
 from watcher_sync.client.formatting import delta_text, plain
 
@@ -28,17 +28,6 @@ class Lines(columns.FormattableColumn[Any]):
     def human_readable(self) -> str:
         """Returns the lines."""
         return "\n".join(plain(line) for line in self._lines(self._value))
-
-
-def vnf_row(values: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
-    """The values of these fields for the formatters of cliff."""
-    return tuple(vnf_cell(name, values.get(name)) for name in names)
-
-
-def vnf_cell(name: str, value: Any) -> Any:
-    """One value for the formatters of cliff."""
-    lines = _LINES.get(name)
-    return cell(value, name) if lines is None or value is None else Lines(value, lines)
 
 
 def _numbers(value: Mapping[str, Any]) -> Iterable[str]:
@@ -79,4 +68,8 @@ _LINES: Mapping[str, Callable[[Any], Iterable[str]]] = {
     "differences": _differences,
     "pods": _pods,
 }
-"""Field -> its lines for people."""
+
+CELLS: Mapping[str, Callable[[Any], Lines]] = {
+    name: functools.partial(Lines, lines=lines) for name, lines in _LINES.items()
+}
+"""Field -> what makes its cell."""

@@ -15,73 +15,60 @@ import functools
 import getpass
 import os
 import socket
-from collections.abc import Iterable, Sequence
-from typing import Any
 
-import msgspec
-
-from watcher_sync.client.commands.base import Command, ListCommand, ShowCommand, seq
-from watcher_sync.client.commands.cells import row
-from watcher_sync.client.commands.choosing import Choice
-from watcher_sync.client.commands.operation_secret import add_secret, given_secret, required_secret
-from watcher_sync.client.commands.vnf import add_id
+from watcher_sync.client.client import Client
+from watcher_sync.client.commands.arguments import argument, seq
+from watcher_sync.client.commands.base import Command, Noun
+from watcher_sync.client.commands.vnf import ID, SECRET, given_secret, required_secret
 from watcher_sync.client.models import BegunOperation, VnfOperation
 
-_NAMES = tuple(field.name for field in msgspec.structs.fields(VnfOperation))
-_BEGUN_NAMES = tuple(field.name for field in msgspec.structs.fields(BegunOperation))
+_OPERATION_ID = argument("operation_id", metavar="OPERATION-ID", help="id of the operation")
+_TOKEN = argument("--token", type=seq, metavar="N", help="the expected token; refuse, if the operation has another one")
+
+OPERATION = Noun(
+    fields=VnfOperation.__struct_fields__,
+    key="token",
+    marker="after this token",
+    pages=lambda client, args: functools.partial(client.operations, args.id),
+    one=lambda client, args: client.shown_operation(args.id, args.operation_id),
+)
+
+VnfOperationList = OPERATION.list_command("List the operations on a VNF instance, oldest first.", ID)
+VnfOperationShow = OPERATION.show_command("Show an operation, running or ended.", ID, _OPERATION_ID)
 
 
-class VnfOperationCreate(ShowCommand):
-    """Begin an operation on a VNF instance, and print its secret, once. If another runs, the error names its holder."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        add_id(parser)
-        parser.add_argument("operation", metavar="OPERATION", help="the kind of work, such as SCALE or HEAL")
-        parser.add_argument("--holder", metavar="NAME", help="name of the holder, shown to others (default: USER@HOST)")
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Returns the names and the values."""
-        holder = parsed_args.holder or _default_holder()
-        begun = self.client.begin_operation(parsed_args.id, parsed_args.operation, holder)
-        return _BEGUN_NAMES, row(begun, _BEGUN_NAMES)
+def _begun(client: Client, parsed_args: argparse.Namespace) -> BegunOperation:
+    return client.begin_operation(parsed_args.id, parsed_args.operation, parsed_args.holder or _default_holder())
 
 
-class VnfOperationHeartbeat(ShowCommand):
-    """Extend the lease of an operation by the full lease time."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        _add_operation(parser)
-        _add_token(parser)
-        add_secret(parser)
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Returns the names and the values."""
-        secret = required_secret(parsed_args)
-        extended = self.client.heartbeat(
-            parsed_args.id, parsed_args.operation_id, secret=secret, token=parsed_args.token
-        )
-        return _NAMES, row(extended, _NAMES)
+VnfOperationCreate = Noun(one=_begun).show_command(
+    "Begin an operation on a VNF instance, and print its secret, once. If another runs, the error names its holder.",
+    ID,
+    argument("operation", metavar="OPERATION", help="the kind of work, such as SCALE or HEAL"),
+    argument("--holder", metavar="NAME", help="name of the holder, shown to others (default: USER@HOST)"),
+)
+VnfOperationHeartbeat = Noun(
+    one=lambda client, args: client.heartbeat(
+        args.id, args.operation_id, secret=required_secret(args), token=args.token
+    )
+).show_command("Extend the lease of an operation by the full lease time.", ID, _OPERATION_ID, _TOKEN, SECRET)
 
 
 class VnfOperationEnd(Command):
     """End an operation, which releases the VNF instance."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        _add_operation(parser)
-        _add_token(parser)
-        add_secret(parser)
-        parser.add_argument("--failed", action="store_true", help="end it FAILED (default: COMPLETED)")
-        forced = "end the operation of another holder, without its secret; for administrators"
-        parser.add_argument("--force", action="store_true", help=forced)
-        return parser
+    arguments = (
+        ID,
+        _OPERATION_ID,
+        _TOKEN,
+        SECRET,
+        argument("--failed", action="store_true", help="end it FAILED (default: COMPLETED)"),
+        argument(
+            "--force",
+            action="store_true",
+            help="end the operation of another holder, without its secret; for administrators",
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Ends the operation."""
@@ -93,49 +80,6 @@ class VnfOperationEnd(Command):
             failed=parsed_args.failed,
             force=parsed_args.force,
         )
-
-
-class VnfOperationList(ListCommand):
-    """List the operations on a VNF instance, oldest first."""
-
-    marker_help = "where to begin: after this token"
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        add_id(parser)
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
-        """Returns the columns and the rows."""
-        choice = Choice(parsed_args, _NAMES, "token")
-        operations = choice.of_pages(functools.partial(self.client.operations, parsed_args.id))
-        return _NAMES, [row(operation, _NAMES) for operation in operations]
-
-
-class VnfOperationShow(ShowCommand):
-    """Show an operation, running or ended."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        _add_operation(parser)
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Returns the names and the values."""
-        return _NAMES, row(self.client.shown_operation(parsed_args.id, parsed_args.operation_id), _NAMES)
-
-
-def _add_operation(parser: argparse.ArgumentParser) -> None:
-    add_id(parser)
-    parser.add_argument("operation_id", metavar="OPERATION-ID", help="id of the operation")
-
-
-def _add_token(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--token", type=seq, metavar="N", help="the expected token; refuse, if the operation has another one"
-    )
 
 
 def _default_holder() -> str:
