@@ -26,6 +26,7 @@ _NGINX_CONF = """\
 daemon off;
 user {user};
 pid {folder}/nginx.pid;
+worker_rlimit_nofile 8192;
 events {{ worker_connections 4096; }}
 http {{
     access_log off;
