@@ -66,6 +66,7 @@ function init_watcher_sync {
     "$WATCHER_SYNC_BIN_DIR/watcher-sync-manage" --config-file "$WATCHER_SYNC_CONF" db_sync
 }
 
+# Without the proxy that production needs: only its developer uses a DevStack.
 function start_watcher_sync {
     run_process watcher-sync-engine \
         "$WATCHER_SYNC_BIN_DIR/watcher-sync-engine --config-file $WATCHER_SYNC_CONF"

@@ -31,7 +31,7 @@ from types import FrameType
 
 from tests.services import browser
 from tests.services.probes import why_unusable
-from tests.services.servers import MariaDB, Nats, PostgreSQL, RabbitMQ, Server, ServiceBroken, ServiceMissing
+from tests.services.servers import MariaDB, Nats, PostgreSQL, RabbitMQ, Server, ServiceBroken, ServiceMissing, program
 from watcher_sync.testing.deadlines import deadline
 
 VARIABLES = {
@@ -41,6 +41,7 @@ VARIABLES = {
     "nats": "WATCHER_SYNC_TEST_NATS_URL",
     browser.NAME: browser.VARIABLE,
     "kubectl": "WATCHER_SYNC_TEST_KUBECTL",
+    "nginx": "WATCHER_SYNC_TEST_NGINX",
     "systemd-analyze": "WATCHER_SYNC_TEST_SYSTEMD_ANALYZE",
 }
 
@@ -65,11 +66,12 @@ PACKAGES = {
     "nats": "nats-server",
     browser.NAME: browser.PACKAGE,
     "kubectl": "kubernetes-client",
+    "nginx": "nginx",
     "systemd-analyze": "systemd",
 }
 
-TOOLS = ("kubectl", "systemd-analyze")
-"""Programs that are no servers; their variables hold paths."""
+TOOLS = ("kubectl", "nginx", "systemd-analyze")
+"""Programs that each test starts by itself; their variables hold paths."""
 
 
 class CannotEnsure(Exception):
@@ -92,19 +94,18 @@ def url_of(service: str) -> str:
 
 
 def tool(name: str) -> str:
-    """The path of a program of :data:`TOOLS`: the one that the environment names, else the one in PATH.
+    """The path of a program of :data:`TOOLS`: the one that the environment names, else the one of the system.
 
     :raises CannotEnsure: when there is none.
     """
-    given = os.environ.get(VARIABLES[name], name)
-    found = shutil.which(given)
-    if found is None:
+    try:
+        return program(os.environ.get(VARIABLES[name], name))
+    except ServiceMissing as exc:
         raise CannotEnsure(
-            f"{name} is missing: {given} is no program; install the package {PACKAGES[name]}, "
+            f"{name} is missing: {exc}; install the package {PACKAGES[name]}, "
             f"set {VARIABLES[name]}, or run the tests through `python -m tests.services.ensure -- COMMAND`, "
             "which installs it"
-        )
-    return found
+        ) from None
 
 
 def ensure_tool(name: str) -> str:
@@ -112,7 +113,9 @@ def ensure_tool(name: str) -> str:
 
     :raises CannotEnsure: saying what is missing.
     """
-    if VARIABLES[name] not in os.environ and shutil.which(name) is None:
+    with suppress(CannotEnsure):
+        return tool(name)
+    if VARIABLES[name] not in os.environ:
         _install(name, because=f"{name} is not installed")
     return tool(name)
 

@@ -2,5 +2,5 @@
 """The applications for WSGI servers.
 
 ``api``       ``watcher_sync.wsgi.api:application``: the REST API
-``gunicorn``  Settings of gunicorn, and a worker that slow clients cannot block
+``gunicorn``  The settings of gunicorn
 """

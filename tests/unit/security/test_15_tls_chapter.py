@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import textwrap
 from pathlib import Path
@@ -13,7 +12,6 @@ import pymysql
 import pytest
 import sqlalchemy as sa
 import trustme
-from gunicorn.config import make_settings
 from oslo_service import backend
 
 backend.init_backend(backend.BackendType.THREADING)
@@ -25,12 +23,10 @@ from watcher_sync.storage.database.database import open_database  # noqa: E402
 _CHAPTER = Path(__file__).parents[3] / "doc" / "source" / "admin" / "tls.rst"
 
 
-def _snippets(language: str) -> list[str]:
-    pattern = rf"^\.\. code-block:: {language}\n\n((?:(?: +.*)?\n)+)"
-    return [textwrap.dedent(found) for found in re.findall(pattern, _CHAPTER.read_text(), re.MULTILINE)]
-
-
-_INI = _snippets("ini")
+_INI = [
+    textwrap.dedent(found)
+    for found in re.findall(r"^\.\. code-block:: ini\n\n((?:(?: +.*)?\n)+)", _CHAPTER.read_text(), re.MULTILINE)
+]
 
 
 @pytest.fixture
@@ -78,13 +74,3 @@ def test_pymysql_verifies_chain_and_host_name_with_only_an_authority(tmp_path):
     connection = pymysql.connections.Connection(defer_connect=True, **arguments)
     assert connection.ctx.check_hostname
     assert connection.ctx.verify_mode.name == "CERT_REQUIRED"
-
-
-def test_every_setting_of_gunicorn_exists():
-    settings = make_settings()
-    (snippet,) = _snippets("python")
-    assert snippet.startswith("from watcher_sync.wsgi.gunicorn import *")
-    assignments = [node for node in ast.parse(snippet).body if isinstance(node, ast.Assign)]
-    names = [target.id for node in assignments for target in node.targets]  # type: ignore[attr-defined]
-    assert names == ["bind", "certfile", "keyfile"]
-    assert set(names) <= set(settings)

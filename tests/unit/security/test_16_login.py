@@ -23,12 +23,7 @@ from tests.waiting import deadline, wait_until  # noqa: E402
 from watcher_sync.api.edge.client_address import client_address  # noqa: E402
 from watcher_sync.api.identity import login  # noqa: E402
 from watcher_sync.api.identity.login import Credentials, KeystoneAddress, KeystoneFailed, Login  # noqa: E402
-from watcher_sync.api.ui.login import (  # noqa: E402
-    MAX_BODIES,
-    MAX_BODIES_OF_ADDRESS,
-    MAX_BODY_BYTES,
-    MAX_CONCURRENT,
-)
+from watcher_sync.api.ui.login import MAX_BODY_BYTES, MAX_CONCURRENT  # noqa: E402
 from watcher_sync.assembly.api import make_application  # noqa: E402
 from watcher_sync.conf import keystone  # noqa: E402
 from watcher_sync.conf.networks import NetworkText  # noqa: E402
@@ -273,81 +268,6 @@ def test_logins_at_one_time_have_a_limit_and_leave_threads_for_other_requests(co
         thread.join()
     cloud.heal()
     assert log_in(client).status_code == 200
-
-
-class SlowBody:
-    """The body of a client that sends nothing."""
-
-    def __init__(self):
-        self.reads = 0
-        self._lock = threading.Lock()
-        self._ended = threading.Event()
-
-    def read(self, size=-1):
-        with self._lock:
-            self.reads += 1
-        self._ended.wait(deadline(60))
-        return b""
-
-    def end(self):
-        self._ended.set()
-
-
-@pytest.fixture
-def slow_logins(conf, store):
-    """An application, and a function: logins whose bodies do not come, as many as these, from an address."""
-    application = make_application(conf, store)
-    body = SlowBody()
-    slow = Client(lambda environ, start_response: application({**environ, "wsgi.input": body}, start_response))
-    threads = []
-
-    def begin(number, address):
-        more = {"body": b"{" * 100, "remote_addr": address, "headers": {"Content-Type": "application/json"}}
-        expected = body.reads + number
-        started = [threading.Thread(target=slow.simulate_post, args=(PATH,), kwargs=more) for _ in range(number)]
-        for thread in started:
-            thread.start()
-        threads.extend(started)
-        wait_until(lambda: body.reads == expected, what="the slow logins")
-
-    def end():
-        body.end()
-        for thread in threads:
-            thread.join()
-
-    yield Client(application), begin, end
-    end()
-
-
-def test_slow_bodies_of_one_address_keep_no_other_one_out(slow_logins, problem):
-    client, begin, end = slow_logins
-    begin(MAX_BODIES_OF_ADDRESS, "192.0.2.9")
-    assert MAX_BODIES_OF_ADDRESS >= MAX_CONCURRENT
-    assert log_in(client).status_code == 200
-    answer = client.simulate_post(PATH, json=DEMO, remote_addr="192.0.2.9")
-    assert problem(answer, 429)["detail"] == "Too many logins of one address at one time; retry later"
-    assert int(answer.headers["Retry-After"]) > 0
-    end()
-    assert client.simulate_post(PATH, json=DEMO, remote_addr="192.0.2.9").status_code == 200
-
-
-def test_slow_bodies_of_many_addresses_leave_threads_for_other_requests(slow_logins, problem):
-    client, begin, end = slow_logins
-    for number in range(MAX_BODIES // MAX_BODIES_OF_ADDRESS):
-        begin(MAX_BODIES_OF_ADDRESS, f"192.0.2.{number}")
-    answer = log_in(client)
-    assert problem(answer, 503)["detail"] == "Too many logins at one time; retry later"
-    assert int(answer.headers["Retry-After"]) > 0
-    end()
-    assert log_in(client).status_code == 200
-
-
-def test_a_slow_body_counts_as_a_failed_login_until_its_end(conf, slow_logins):
-    client, begin, end = slow_logins
-    begin(conf.api.login_failure_burst - 3, "192.0.2.9")
-    assert attempts(client, 4, remote_addr="192.0.2.9") == [401, 401, 401, 429]
-    end()
-    assert attempts(client, 1, remote_addr="192.0.2.9") == [401]
 
 
 def test_neither_password_nor_token_is_in_a_log_or_an_audit_record_even_with_debug(conf, store, cloud):

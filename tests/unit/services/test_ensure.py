@@ -150,7 +150,7 @@ def test_a_browser_that_was_named_and_is_not_there_ends_the_run_in_one_line(tmp_
 
 def test_a_tool_that_the_environment_names_wrongly_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(services.VARIABLES["kubectl"], "/nowhere/kubectl")
-    with pytest.raises(CannotEnsure, match="/nowhere/kubectl is no program"):
+    with pytest.raises(CannotEnsure, match="/nowhere/kubectl is not installed"):
         services.ensure_tool("kubectl")
 
 
