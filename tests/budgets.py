@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the calls of watcher_sync functions that one thing costs, and the modules that they are in.
 
+``python -m tests.budgets`` prints the walks as ``doc/source/contributor/architecture.rst`` shows them.
+
 The engine's walks are those of :mod:`tests.tracing`. The others run in the calling thread, without their sockets:
 
 * a list request through the WSGI application;
@@ -14,13 +16,15 @@ import collections
 import gc
 import pathlib
 import sys
+import tempfile
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from falcon.testing import TestClient
 
-from tests.tracing import Call, Profiler, Site, Walk, push_each, running
+from tests.tracing import STAGES, Call, Profiler, Site, Walk, push_each, running
 from tests.unit.watch import test_hub as hubs
 from tests.unit.webhooks.driver import Driver
 from watcher_sync.assembly.api import make_application
@@ -59,9 +63,16 @@ def walks(folder: pathlib.Path) -> dict[str, Walk]:
     return {**found, "webhook delivery": _webhook(), "gRPC watch event": _watch()}
 
 
-def modules(walk: Walk) -> int:
-    """The number of modules that a walk enters."""
-    return len({call.module for call in walk.calls})
+def lines_of(name: str, walk: Walk) -> list[str]:
+    """A walk as the page shows it: the modules that each stage enters first, in their order."""
+    lines = [f"{name}:"]
+    seen: set[str] = set()
+    for stage in STAGES if any(call.stage for call in walk.calls) else ("",):
+        found = [module for module in walk.modules(stage) if module not in seen]
+        seen.update(found)
+        lead = f"  {stage:<12}" if stage else "  "
+        lines += textwrap.wrap(", ".join(found), 118, initial_indent=lead, subsequent_indent=" " * len(lead))
+    return lines
 
 
 def described(walk: Walk, most: int = 15) -> str:
@@ -108,3 +119,9 @@ def _watch() -> Walk:
 
     hubs.run(one_event)
     return found[-1]
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as made:
+        for title, found in walks(pathlib.Path(made)).items():
+            print("\n".join(lines_of(title, found)))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts what one event costs inside a real engine: Python calls by stage, and database transactions.
 
-``python -m tests.tracing`` runs an engine in this process, on SQLite, with a source that the script speaks through. It
-pushes one Nova ``instance.update``, one DCM event, one pod that concerns no VNF instance, and one pod that changes one.
+:func:`trace` runs an engine in this process, on SQLite, with a source that the caller speaks through. It pushes one
+Nova ``instance.update``, one DCM event, one pod that concerns no VNF instance, and one pod that changes one.
 
 Counted: calls of functions of ``watcher_sync`` in the engine's thread, by ``sys.setprofile``, so none of libraries. A
 generator is one call: Python 3.11 resumes an abandoned one to close it, and newer interpreters do not. Comprehensions
@@ -15,10 +15,9 @@ import dis
 import functools
 import pathlib
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
@@ -94,14 +93,9 @@ class Walk(msgspec.Struct):
         """How many calls a stage has; None: all."""
         return sum(stage in (None, call.stage) for call in self.calls)
 
-    def steps(self, stage: str) -> list[str]:
-        """The functions of a stage in the order of their first calls, with their counts."""
-        counts: dict[str, int] = {}
-        for call in self.calls:
-            if call.stage == stage:
-                name = f"{call.module.rpartition('.')[2]}.{call.function}"
-                counts[name] = counts.get(name, 0) + 1
-        return [f"{name} x {n}" if n > 1 else name for name, n in counts.items()]
+    def modules(self, stage: str | None = None) -> list[str]:
+        """The modules that a stage enters, in the order of their first calls; None: those of all stages."""
+        return list(dict.fromkeys(call.module for call in self.calls if stage in (None, call.stage)))
 
     @property
     def between(self) -> int:
@@ -316,26 +310,3 @@ def push_each(site: Site) -> dict[str, Walk]:
 def _level(site: Site) -> Any:
     vnf: Any = site.engine.model.snapshot().get("vnf_instance", "v1")
     return (vnf.scale_level or {}).get("vdu1_aspect") if vnf is not None else None
-
-
-def show(walks: dict[str, Walk], out: Callable[[str], None] = print) -> None:
-    """Print the table and the walks."""
-    out("Calls of functions of watcher_sync in the engine's thread, and database transactions, of one event:")
-    out(f"{'':<14}" + "".join(f"{name:>24}" for name in walks))
-    for stage in STAGES:
-        out(f"{stage:<14}" + "".join(f"{walk.count(stage):>24}" for walk in walks.values()))
-    out(f"{'all calls':<14}" + "".join(f"{walk.count():>24}" for walk in walks.values()))
-    out(f"{'transactions':<14}" + "".join(f"{walk.transactions:>24}" for walk in walks.values()))
-    one, none = walks["pod of a VNF instance"], walks["pod of no instance"]
-    out(f"From the pod's row staged to the instance's row staged: {one.between} calls, in one transaction.")
-    out(f"A pod of a VNF instance costs {one.count() - none.count()} calls more than a pod of none, up to the ack.")
-    for name in ("instance.update", "pod of a VNF instance"):
-        out(f"\n{name}:")
-        for stage in STAGES:
-            for step in walks[name].steps(stage):
-                out(f"  {stage:<12}{step}")
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as name:
-        show(trace(pathlib.Path(name)))

@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.budgets import described, modules, walks
+from tests.budgets import described, lines_of, walks
+from tests.tracing import Walk
+
+PAGE = Path(__file__).parents[2] / "doc/source/contributor/architecture.rst"
 
 BUDGETS = {
     "instance.update": (194, 46),
@@ -26,23 +29,29 @@ BUDGETS = {
 """Walk -> calls of functions of watcher_sync, and distinct modules."""
 
 
-@pytest.fixture
-def quiet() -> Iterator[None]:
-    """A test before this one may have configured logging, and a log line costs calls."""
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Walk]]:
+    """The walks. A test before this one may have configured logging, and a log line costs calls."""
     logging.disable(logging.INFO)
-    yield
+    yield walks(tmp_path_factory.mktemp("walks"))
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.usefixtures("quiet")
-def test_each_walk_keeps_within_its_calls_and_modules(tmp_path: Path):
-    found = walks(tmp_path)
+def test_each_walk_keeps_within_its_calls_and_modules(found: dict[str, Walk]):
     assert found.keys() == BUDGETS.keys()
     over = [
-        f"{name}: {walk.count()} calls in {modules(walk)} modules, the budget is {calls} in {places}; "
+        f"{name}: {walk.count()} calls in {len(walk.modules())} modules, the budget is {calls} in {places}; "
         f"most called: {described(walk)}"
         for name, walk in found.items()
         for calls, places in [BUDGETS[name]]
-        if walk.count() > calls or modules(walk) > places
+        if walk.count() > calls or len(walk.modules()) > places
     ]
     assert not over, "\n".join(over)
+
+
+def test_the_page_of_the_architecture_shows_each_walk_and_its_limits(found: dict[str, Walk]):
+    """``python -m tests.budgets`` prints the walks."""
+    page = PAGE.read_text()
+    missing = [line for name, walk in found.items() for line in lines_of(name, walk) if f"    {line}\n" not in page]
+    limits = [f"{name:<26}{calls:>7}{places:>10}" for name, (calls, places) in BUDGETS.items()]
+    assert [*missing, *(line for line in limits if f"{line}\n" not in page)] == []

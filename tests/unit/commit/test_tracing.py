@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tracing import STAGES, show, trace
+from tests.tracing import STAGES, trace
 
 
 @pytest.mark.slow
@@ -18,10 +18,3 @@ def test_a_pod_and_its_instance_cost_one_transaction_and_a_hundred_calls_between
     assert 0 < pod.between <= 100
     assert walks["instance.update"].transactions == 1
     assert all(pod.count(stage) > 0 for stage in STAGES)
-
-
-def test_the_table_names_every_stage(tmp_path: Path):
-    lines: list[str] = []
-    show(trace(tmp_path), lines.append)
-    assert set(STAGES) <= {line.split()[0] for line in lines if line.strip()}
-    assert any("vnf_evaluation.VnfEvaluation.evaluate_into" in line for line in lines)
