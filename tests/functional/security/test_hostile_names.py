@@ -16,7 +16,7 @@ import pytest
 
 from tests.functional.engine.driving import Installation
 from tests.functional.executables import start
-from tests.unit.security.test_07_control_characters import FORGED, HOSTILE, unsafe_in
+from tests.unit.security.test_control_characters import FORGED, HOSTILE, unsafe_in
 from tests.waiting import deadline, wait_until
 from watcher_sync.events import Event
 from watcher_sync.storage.stored.stored_events import Quarantined

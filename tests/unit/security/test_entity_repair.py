@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from tests.simulated import NOON, whole
 from tests.unit.api.conftest import application, client, conf, store  # noqa: F401 - fixtures
-from tests.unit.security.test_03_time import CREATE, FAR, dcm, nova, own
+from tests.unit.security.test_time import CREATE, FAR, dcm, nova, own
 from watcher_sync.commit import entity_repair
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
