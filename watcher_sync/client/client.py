@@ -60,7 +60,7 @@ class Client(EntityCalls, MonitoringCalls, VnfCalls, SubscriptionCalls, WatchTop
         :raises ClientError: when there is no token, or the address is wrong.
         """
         # Imported here: gRPC loads for longer than the rest of the client, and most programs do not need it.
-        from watcher_sync.client.watch.session import manager_of
+        from watcher_sync.client.watch.factory import manager_of
 
         return manager_of(self._transport, address, tls, settings)
 

@@ -9,7 +9,6 @@
 ``nats``              the driver ``nats_jetstream``: CloudEvents from a JetStream stream through a durable consumer
 ``notifier_options``  what both drivers of OpenStack's notifications share
 ``oslo_messaging``    the driver ``oslo_messaging``: notifications of OpenStack services
-``places``            how a person names a place in the history of a transport
 ``prefetch``          decodes a recording in a forked process, ahead of the process that applies it
 ``rabbitmq``          the driver ``rabbitmq``: notifications of OpenStack services from a queue of RabbitMQ
 ``rabbitmq_stream``   the driver ``rabbitmq_stream``: the same from a stream of RabbitMQ, read from our position

@@ -21,9 +21,9 @@ from oslo_db.exception import DBDeadlock, DBDuplicateEntry
 
 from watcher_sync.exceptions import QuotaReached, WatcherSyncError
 from watcher_sync.model.watch.topics import WatchTopic, parse_spec
-from watcher_sync.storage.database import clock
 from watcher_sync.storage.database.conflicts import retried
 from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database_time import database_now
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import lock_head
 
@@ -142,7 +142,7 @@ class WatchPositions:
         :raises DatabaseUnavailable: the database is unavailable.
         """
         t = self._table
-        expires_at = clock.now(self._database.dialect, later=POSITION_TTL_SECONDS)
+        expires_at = database_now(self._database.dialect, later=POSITION_TTL_SECONDS)
         values = {"sequence": sequence, "page": page, "expires_at": expires_at}
         key = {"topic_id": topic_id, "tenant": tenant[:255], "subject": subject[:255]}
         same = [t.c[name] == value for name, value in key.items()]
@@ -169,7 +169,7 @@ class WatchPositions:
             t.c.topic_id == topic_id,
             t.c.tenant == tenant[:255],
             t.c.subject == subject[:255],
-            t.c.expires_at > clock.now(self._database.dialect),
+            t.c.expires_at > database_now(self._database.dialect),
         )
         with translated(), self._database.connect() as connection:
             found = connection.execute(query).scalar_one_or_none()

@@ -100,7 +100,7 @@ def test_the_times_of_a_lease_are_those_of_the_database(store, monkeypatch):
     query = sa.select(store.tables.leases.c.since, store.tables.leases.c.heartbeat_at)
     a = lease(store, "a/1")
     for take in (a.try_take, a.beat):
-        monkeypatch.setattr(leases.clock, "now", lambda dialect: sa.literal(noon, UtcDateTime()))
+        monkeypatch.setattr(leases, "database_now", lambda dialect: sa.literal(noon, UtcDateTime()))
         take()
         with store.database.connect() as connection:
             assert connection.execute(query).one() == (noon, noon)

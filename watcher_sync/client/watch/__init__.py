@@ -7,13 +7,13 @@ It works with every service of the dialect, and resumes streams of watcher_sync.
 ``delivery``    Hands events to a queue or a function
 ``documents``   The JSON of a catch-up, as messages of the stream
 ``errors``      ``WatchError`` and its subclasses
+``factory``     A manager with the credentials of a client of the REST API
 ``harvester``   ``RestHarvester``: fetches missing events by REST
 ``manager``     ``WatchManager``: registers watches over one channel
 ``merge``       Merges live events and those of a catch-up
 ``models``      ``WatchEvent``: one event as a typed struct
 ``refresher``   Refreshes the tokens of all streams
 ``sequences``   Stores watermarks in a file or in memory
-``session``     A manager with the credentials of a client of the REST API
 ``stream``      One stream: its requests, its events, and the answers to PINGs
 ``tokens``      When to refresh a token
 ``watch``       One watch: streams one after the other, catch-up, delivery

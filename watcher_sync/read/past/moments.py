@@ -15,7 +15,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import StorageError
-from watcher_sync.storage.database import clock
+from watcher_sync.storage.database.database_time import database_now
 from watcher_sync.storage.epochs import Position
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import first_since
@@ -78,7 +78,7 @@ def moment_of(connection: sa.Connection, tables: Tables, head: Position, wanted:
 
 def _require_past(connection: sa.Connection, tables: Tables, head: Position, wanted: datetime.datetime) -> None:
     """:raises MomentAhead: the time is after the database's clock, and after the last change."""
-    now = connection.execute(sa.select(clock.now(connection.dialect))).scalar_one()
+    now = connection.execute(sa.select(database_now(connection.dialect))).scalar_one()
     if wanted > now:
         last = connection.execute(sa.select(tables.journal.c.time).where(tables.journal.c.seq == head.seq)).scalar()
         if last is None or wanted > last:

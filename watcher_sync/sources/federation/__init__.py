@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver ``federation``: follows another watcher_sync, a region, over its watch stream.
 
-``arrivals``  What a watch has delivered: the sequence of its newest event, and the error that ended it
 ``cursor``    The durable position in a region, with the epoch of its database
 ``follower``  The loop of one source: lists the region, reads what changed since, and waits for its stream
 ``listing``   Lists the ids of a region's entities, for a comparison with the model

@@ -25,10 +25,16 @@ from oslo_log import log as logging
 
 from watcher_sync.backoff import Backoff
 from watcher_sync.client import ClientError, Gone, ServerFailed, Unreachable
-from watcher_sync.client.watch import EventsPurged, MemorySequence, Unauthenticated, WatchManager
+from watcher_sync.client.watch import (
+    EventsPurged,
+    MemorySequence,
+    Unauthenticated,
+    WatchError,
+    WatchEvent,
+    WatchManager,
+)
 from watcher_sync.events import Event, portions
 from watcher_sync.sources.base import Emit, IntakeClosed, SourceState
-from watcher_sync.sources.federation.arrivals import Arrivals
 from watcher_sync.sources.federation.cursor import RegionCursor
 from watcher_sync.sources.federation.options import RegionSettings
 from watcher_sync.sources.federation.region import Region, RegionChanges, RegionPage
@@ -56,6 +62,37 @@ _REFUSED_PAUSE_SECONDS: Final = 60.0
 _STREAM_LOG: Final = logging.getLogger(f"{__name__}.stream").logger
 _STREAM_LOG.addFilter(lambda record: record.levelno >= logging.ERROR or _STREAM_LOG.isEnabledFor(logging.DEBUG))
 """The follower logs outages itself; other lines of the stream are for debugging."""
+
+
+class StreamArrivals:
+    """What a watch has delivered: the sequence of its newest event, and the error that ended it.
+
+    The watch's thread notes the events, and the follower's thread waits. The events themselves are not retained: they
+    have the fields that changed, and the follower reads whole states. The first event after each wait wakes it.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Event()
+        self.newest = 0
+        """The sequence of the newest event; 0: none has come."""
+        self.error: WatchError | None = None
+        """Why the watch ended; None: it has not."""
+
+    def note(self, event: WatchEvent) -> None:
+        """An event has come."""
+        self.newest = max(self.newest, event.sequence)
+        if not self._changed.is_set():
+            self._changed.set()
+
+    def end(self, error: WatchError) -> None:
+        """The watch has ended."""
+        self.error = error
+        self._changed.set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for an event or the end, but not for longer."""
+        self._changed.wait(seconds)
+        self._changed.clear()
 
 
 class LoopError(Exception):
@@ -177,7 +214,7 @@ class Follower:
             if self._stopping.wait(_EMPTY_PAUSE_SECONDS):
                 return
             position = self._read_changes(position)
-        arrivals = Arrivals()
+        arrivals = StreamArrivals()
         self._streaming_since = None
         with self._watch(position) as manager:
             manager.register_watch(self._region.topic_link, arrivals.note, arrivals.end)

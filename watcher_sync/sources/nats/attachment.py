@@ -20,10 +20,10 @@ from typing import Final
 
 from oslo_log import log as logging
 
+from watcher_sync.sources.cursors import FIRST
 from watcher_sync.sources.nats.history import StreamHistory
 from watcher_sync.sources.nats.in_flight import InFlight
 from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream, NotReady, StreamInfo
-from watcher_sync.sources.places import FIRST
 
 LOG = logging.getLogger(__name__)
 

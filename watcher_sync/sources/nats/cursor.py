@@ -11,8 +11,7 @@ import datetime
 
 import msgspec
 
-from watcher_sync.sources.cursors import decode_cursor
-from watcher_sync.sources.places import read_place
+from watcher_sync.sources.cursors import decode_cursor, read_place
 
 
 class Place(msgspec.Struct, frozen=True, order=True, array_like=True):

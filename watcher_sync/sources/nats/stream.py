@@ -23,8 +23,8 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 
+from watcher_sync.sources.cursors import FIRST
 from watcher_sync.sources.nats.cursor import Place, read_start
-from watcher_sync.sources.places import FIRST
 
 T = TypeVar("T", bound="_Answer")
 

@@ -16,8 +16,7 @@ from typing import Final
 import msgspec
 
 from watcher_sync.events import Event
-from watcher_sync.sources.cursors import decode_cursor
-from watcher_sync.sources.places import read_place
+from watcher_sync.sources.cursors import decode_cursor, read_place
 
 NEXT: Final = "next"
 

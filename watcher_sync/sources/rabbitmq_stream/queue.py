@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from oslo_log import log as logging
 
-from watcher_sync.sources.places import FIRST
+from watcher_sync.sources.cursors import FIRST
 from watcher_sync.sources.rabbitmq.acks import AckPosition
 from watcher_sync.sources.rabbitmq.broker import Broker
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, NoAnswer

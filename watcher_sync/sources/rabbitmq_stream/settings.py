@@ -8,7 +8,7 @@ from typing import Any, Final
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.sources.places import FIRST
+from watcher_sync.sources.cursors import FIRST
 from watcher_sync.sources.rabbitmq.settings import COMMON_OPTIONS, RabbitMQSettings
 from watcher_sync.sources.rabbitmq_stream.cursor import Start, read_start
 

@@ -2,7 +2,6 @@
 """The database: engine, sessions, dialects, time, and what is tried again.
 
 ``background``     Runs a function in a daemon thread
-``clock``          The database's own clock, inside a statement
 ``conflicts``      Runs a transaction again at once after a deadlock
 ``database``       Connects to the database, and classifies its errors
 ``database_time``  The time of the database, for deletions by age

@@ -23,8 +23,8 @@ import msgspec
 import sqlalchemy as sa
 from oslo_log import log as logging
 
-from watcher_sync.storage.database import clock
 from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.types import UtcDateTime
 
 LOG = logging.getLogger(__name__)
 
@@ -51,13 +51,32 @@ class _Line(msgspec.Struct, frozen=True):
         return (other.time - self.at(other.monotonic)).total_seconds()
 
 
+def database_now(dialect: sa.Dialect, *, later: float = 0.0) -> sa.ColumnElement[datetime.datetime]:
+    """An expression for the database's time now, aware UTC, in the form in which the columns store times.
+
+    It is the one clock that all who use the database share, so the clocks of the machines around do not matter.
+    MariaDB reads it when the statement begins, PostgreSQL and SQLite when it runs. A statement that waited for a row's
+    lock may have an older time than the row. A lease then seems to expire later, never earlier.
+
+    :param later: seconds to add.
+    """
+    if dialect.name == "sqlite":
+        moment = sa.func.strftime("%Y-%m-%d %H:%M:%f", "now", f"{later:+.3f} seconds")
+        return sa.type_coerce(moment.op("||")("000"), UtcDateTime())
+    if dialect.name == "postgresql":
+        time: sa.ColumnElement[datetime.datetime] = sa.func.clock_timestamp()
+        return sa.type_coerce(time + datetime.timedelta(seconds=later), UtcDateTime())
+    microseconds = round(later * 1_000_000)
+    return sa.literal_column(f"(UTC_TIMESTAMP(6) + INTERVAL {microseconds} MICROSECOND)", UtcDateTime())
+
+
 def read_clock(database: sa.Engine) -> datetime.datetime:
     """The time that the clock of a database has now, aware UTC.
 
     :raises DatabaseUnavailable: the database is unavailable.
     """
     with translated(), database.connect() as connection:
-        return connection.execute(sa.select(clock.now(database.dialect))).scalar_one()
+        return connection.execute(sa.select(database_now(database.dialect))).scalar_one()
 
 
 class DatabaseTime:

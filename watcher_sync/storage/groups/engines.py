@@ -16,9 +16,9 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kinds
-from watcher_sync.storage.database import clock
 from watcher_sync.storage.database.conflicts import retried
 from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database_time import database_now
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.statements import Statements
 
@@ -123,7 +123,7 @@ def list_engines(database: sa.Engine, *, gone_after: float) -> list[EngineView]:
     """
     leases_query = sa.select(_LEASES).where(_LEASES.c.name.startswith(LEASE_PREFIX), _LEASES.c.holder != "")
     with translated(), database.connect() as connection:
-        now = connection.execute(sa.select(clock.now(database.dialect))).scalar_one()
+        now = connection.execute(sa.select(database_now(database.dialect))).scalar_one()
         rows = [EngineRow(**row._mapping) for row in connection.execute(sa.select(_TABLE))]
         leases = {row.holder: row._mapping for row in connection.execute(leases_query)}
     views = [_view(row, leases.get(row.id)) for row in rows]

@@ -24,9 +24,9 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost, RowRefused
-from watcher_sync.storage.database import clock
 from watcher_sync.storage.database.conflicts import retried
 from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database_time import database_now
 from watcher_sync.storage.database.time_limits import end_stalled_transactions
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.schema.tables import Tables
@@ -117,7 +117,7 @@ class EngineLease:
             return False
         self._end_stalled_transactions()
         table = self._table
-        now = clock.now(self._database.dialect)
+        now = database_now(self._database.dialect)
         self._attempted = view.token + 1
         statement = (
             sa.update(table)
@@ -171,7 +171,7 @@ class EngineLease:
         statement = (
             sa.update(table)
             .where(self._is_own(self._token))
-            .values(beat=table.c.beat + 1, heartbeat_at=clock.now(self._database.dialect))
+            .values(beat=table.c.beat + 1, heartbeat_at=database_now(self._database.dialect))
         )
         for is_last in (False, True):
             try:
@@ -240,7 +240,7 @@ class EngineLease:
             end_stalled_transactions(connection)
 
     def _create(self) -> bool:
-        now = clock.now(self._database.dialect)
+        now = database_now(self._database.dialect)
         self._attempted = 1
         statement = sa.insert(self._table).values(
             name=self.name, holder=self.holder, token=1, beat=0, since=now, heartbeat_at=now

@@ -4,8 +4,8 @@
 An entity's lease row is permanent: its token grows by one at each change of holder. One conditional statement takes it:
 an update of a free or expired row, or the first insert under its primary key. So exactly one caller wins.
 
-A caller needs its answer at once and cannot watch a beat. So all times are those of the database's clock
-(:mod:`watcher_sync.storage.database.clock`). If it jumps, a lease ends early or late, and the token still fences.
+A caller needs its answer at once and cannot watch a beat. So all times are those of the database's clock. If it jumps,
+a lease ends early or late, and the token still fences.
 
 An expired lease that was not taken still accepts a heartbeat. A row has the digest of its secret, not the secret.
 
@@ -23,9 +23,9 @@ import sqlalchemy as sa
 from oslo_db.exception import DBDeadlock
 
 from watcher_sync.exceptions import DatabaseUnavailable, RowRefused
-from watcher_sync.storage.database.clock import now
 from watcher_sync.storage.database.conflicts import retried
 from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database_time import database_now
 from watcher_sync.storage.schema.tables import Tables
 
 RUNNING, COMPLETED, FAILED, EXPIRED = "RUNNING", "COMPLETED", "FAILED", "EXPIRED"
@@ -329,7 +329,7 @@ class OperationLeases:
         return sa.select(self._leases, self._now().label("now"))
 
     def _now(self, later: float = 0.0) -> sa.ColumnElement[datetime.datetime]:
-        return now(self._database.dialect, later=later)
+        return database_now(self._database.dialect, later=later)
 
     @contextlib.contextmanager
     def _begin(self) -> Iterator[sa.Connection]:
@@ -352,7 +352,9 @@ def lock_leases(
     :param connection: in the transaction that writes the entities.
     """
     t = tables.operation_leases
-    query = sa.select(t, now(connection.dialect).label("now")).where(t.c.kind == kind, t.c.entity_id.in_(entity_ids))
+    query = sa.select(t, database_now(connection.dialect).label("now")).where(
+        t.c.kind == kind, t.c.entity_id.in_(entity_ids)
+    )
     rows = connection.execute(query.with_for_update(read=True)).all()
     leases = [_lease(row) for row in rows if row._mapping["id"]]
     return {lease.entity_id: lease for lease in leases if lease.remaining > 0}

@@ -52,8 +52,8 @@ from watcher_sync.storage.schema.tables import tables_of
 from watcher_sync.storage.stored.quotas import Connect, DroppedEvents, EventQuotas
 from watcher_sync.storage.writing import journal
 from watcher_sync.storage.writing.commits import Commit, CommitWriter, Prepared
-from watcher_sync.storage.writing.fencing import explain, require_lease
 from watcher_sync.storage.writing.last_seen import read_last_seen, write_last_seen
+from watcher_sync.storage.writing.refusals import explain, require_lease
 from watcher_sync.storage.writing.statements import has_row_above
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher_sync.client.watch.session import refresh_interval
+from watcher_sync.client.watch.factory import refresh_interval
 from watcher_sync.client.watch.tokens import MIN_REFRESH_SECONDS, expiry, refresh_in
 
 NOW = 1_800_000_000.0
