@@ -273,7 +273,7 @@ def running(folder: pathlib.Path) -> Iterator[Site]:
         listed = {"has_synced": True, "last_sync_at": "2026-01-02T00:00:00Z"}
         site.push(*workloads(site, "vdu1"), *workloads(site, "other"), site.kubernetes("cluster.synced", listed))
         site.push(read_document(notifications.event("instance.create.end"), source="nova"))
-        site.push(dcm_event(told="PROVISIONING", sequence=1))  # the first one fills the caches of the decoders
+        site.push(dcm_event(reported="PROVISIONING", sequence=1))  # the first one fills the caches of the decoders
         assert until(lambda: _level(site) == 1)
         # The next evaluation of the instance is to share the commit of its pod.
         at = time.monotonic()
@@ -299,7 +299,7 @@ def push_each(site: Site) -> dict[str, Walk]:
     update = notifications.event("instance.update", state="stopped", task_state=None, envelope=later)
     walks = {
         "instance.update": site.push(read_document(update, source="nova")),
-        "DCM event": site.push(dcm_event(told="RUNNING", sequence=2)),
+        "DCM event": site.push(dcm_event(reported="RUNNING", sequence=2)),
         "pod of no instance": site.push(site.kubernetes("pod.added", pod("other-2", "other-rs"))),
         "pod of a VNF instance": site.push(site.kubernetes("pod.added", pod("vdu1-2", "vdu1-rs"))),
     }

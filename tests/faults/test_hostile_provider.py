@@ -98,7 +98,7 @@ class Honest:
                 row, status, provider=hostile.VICTIM, event_id=f"honest-event-{number}",
                 time=datetime.datetime.now(datetime.UTC),
             )  # fmt: skip
-            self.told[row] = status
+            self.reported[row] = status
             self._sent[f"honest-event-{number}"] = time.monotonic()
             self._dcm.publish(publisher.body_of(document), subject="dcm.providers.honest.vm")
             number += 1

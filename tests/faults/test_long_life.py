@@ -145,7 +145,7 @@ class Day:
                 dcm_messages.body_of(
                     dcm_messages.status(
                         f"row-{number % DCM_ROWS}", event_id=f"event-{number}", time=now,
-                        told=("RUNNING", "STOPPED")[number // DCM_ROWS % 2],
+                        reported=("RUNNING", "STOPPED")[number // DCM_ROWS % 2],
                     )
                 )
                 for number in range(sent, sent + LOT)

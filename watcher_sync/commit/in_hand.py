@@ -38,7 +38,7 @@ class EventInHand:
             self.late.append((event, now - self.since))
         self.event = None
 
-    def look(self, clock: Callable[[], float]) -> tuple[Event, float] | None:
+    def current(self, clock: Callable[[], float]) -> tuple[Event, float] | None:
         """The event in hand and the seconds since its dispatch began, for another thread."""
         event, since = self.event, self.since
         if event is None or self.event is not event:

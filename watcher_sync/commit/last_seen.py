@@ -34,8 +34,8 @@ class LastSeenWriter:
             return
         self._next = time.monotonic() + self._interval()
         self.persist()
-        for kind, heard in self._store.read_last_seen().items():
-            self._model.set_last_seen(kind, heard)
+        for kind, seen in self._store.read_last_seen().items():
+            self._model.set_last_seen(kind, seen)
 
     def persist(self) -> None:
         """Write new times now.
@@ -47,9 +47,9 @@ class LastSeenWriter:
                 continue
             written = self._written.setdefault(name, {})
             fresh = {
-                entity_id: heard
-                for entity_id, heard in self._model.last_seen(name).items()
-                if written.get(entity_id) != heard and self._model.get(name, entity_id) is not None
+                entity_id: seen
+                for entity_id, seen in self._model.last_seen(name).items()
+                if written.get(entity_id) != seen and self._model.get(name, entity_id) is not None
             }
             self._store.persist_last_seen({name: fresh})
             written.update(fresh)

@@ -69,7 +69,7 @@ def is_incomplete(server: KubernetesServer, cluster: str, snapshot: Snapshot) ->
     return any(known.get(uid) != version for uid, version in stored.items())
 
 
-def told_differently(server: KubernetesServer, cluster: str, snapshot: Snapshot) -> bool:
+def differs_from_truth(server: KubernetesServer, cluster: str, snapshot: Snapshot) -> bool:
     """Whether pods or workloads of the model are others, or other versions, than the store has.
 
     Much cheaper than a comparison; for a caller that waits until the model has everything.
@@ -110,7 +110,7 @@ def observed_truth(server: KubernetesServer, function: Function) -> Observed:
     with server.store.changed:
         workloads = {obj["metadata"]["uid"]: obj for kind in _KINDS for obj in server.objects(kind)}
         pods = server.pods(function.namespace)
-    there = {(obj["kind"], obj["metadata"]["name"]) for obj in workloads.values() if _lives_in(obj, function)}
+    there = {(obj["kind"], obj["metadata"]["name"]) for obj in workloads.values() if _is_in(obj, function)}
     found: dict[str, set[tuple[str, str]]] = {vdu: set() for vdu in function.vdus}
     names = {(v["workload"]["kind"], v["workload"]["name"]): vdu for vdu, v in function.vdus.items()}
     for pod in pods:
@@ -280,7 +280,7 @@ def _top(pod: Object, workloads: Mapping[str, Object]) -> str | None:
     return None if above is None else _controller(above).get("uid", owner["uid"])
 
 
-def _lives_in(obj: Object, function: Function) -> bool:
+def _is_in(obj: Object, function: Function) -> bool:
     return bool(obj["metadata"]["namespace"] == function.namespace)
 
 

@@ -18,7 +18,7 @@ from typing import ClassVar, Final
 from watcher_sync.events import CLOUD_EVENTS, Event
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 
-_LOT: Final = 200
+_PORTION: Final = 200
 
 
 class InProcessSource(Source):
@@ -85,10 +85,10 @@ class InProcessSource(Source):
                 self._changed.wait_for(lambda: self._waiting or self._stopping)
                 if self._stopping:
                     return
-                lot = [self._waiting.popleft() for _ in range(min(_LOT, len(self._waiting)))]
-                self._in_hand += len(lot)
+                portion = [self._waiting.popleft() for _ in range(min(_PORTION, len(self._waiting)))]
+                self._in_hand += len(portion)
             try:
-                emit(lot)
+                emit(portion)
             except IntakeClosed:
-                self.nack(lot, 0.0)
+                self.nack(portion, 0.0)
                 return

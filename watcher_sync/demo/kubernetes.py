@@ -50,7 +50,7 @@ _SHARE: Final = 0.02
 """Accidents of the cluster for a notification of the cloud."""
 _FASTEST: Final = 20.0
 """Accidents a second, where the cloud goes as fast as it can."""
-_TOLD: Final = {
+_REPORTED: Final = {
     "killed": "pods killed",
     "evicted": "evicted",
     "crashed": "crash loops",
@@ -125,7 +125,7 @@ class Kubernetes:
             return True
         if any(snapshot.get("vnf_instance", function.id) is None for function in self._cluster.functions):
             return False
-        return not cluster_truth.told_differently(self._cluster.server, SOURCE, snapshot)
+        return not cluster_truth.differs_from_truth(self._cluster.server, SOURCE, snapshot)
 
     def start(self, url: str) -> None:
         """Let things happen; returns at once. The instances are registered.
@@ -158,7 +158,7 @@ class Kubernetes:
         """Whether the model has all objects of the cluster; only after :meth:`stop`."""
         if self._cluster is None:
             return True
-        if cluster_truth.told_differently(self._cluster.server, SOURCE, snapshot):
+        if cluster_truth.differs_from_truth(self._cluster.server, SOURCE, snapshot):
             return False
         return not self.differences(snapshot)
 
@@ -197,7 +197,7 @@ class Kubernetes:
         if self._cluster is None or self._managers is None:
             return []
         counts = self._cluster.counts
-        happened = ", ".join(f"{what} {counts[name]}" for name, what in _TOLD.items() if counts[name])
+        happened = ", ".join(f"{what} {counts[name]}" for name, what in _REPORTED.items() if counts[name])
         lines = [f"Cluster    {happened or 'nothing happened'}", f"Managers   {self.operations()}"]
         if self._managers.refusal:
             lines.append(f"           the last 409: {self._managers.refusal}")

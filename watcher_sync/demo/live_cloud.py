@@ -32,7 +32,7 @@ from watcher_sync.testing.poison import poison
 TRANSPORT_URL: Final = "kombu+memory:////"
 """Where to listen, for oslo.messaging."""
 
-_LOT: Final = 50
+_PORTION: Final = 50
 _LARGEST: Final = 1 << 16
 
 
@@ -42,7 +42,7 @@ class LiveCloud:
     :param rate: notifications a second; None: as fast as it goes.
     :param poison_percent: bodies that belong into quarantine, in percent of the notifications.
     :param disorder: whether some notifications come out of order, and some twice.
-    :param held_back: asked between two lots; the cloud waits while it returns True.
+    :param held_back: asked between two portions; the cloud waits while it returns True.
     :param seed: decides the disorder and the poison.
     """
 
@@ -104,7 +104,7 @@ class LiveCloud:
         if rate is not None:
             stream = pace(stream, rate, clock=time.monotonic, sleep=self._stopping.wait)
         for number, event in enumerate(stream):
-            if number % _LOT == 0:
+            if number % _PORTION == 0:
                 while self._held_back() and not self._stopping.wait(0.02):
                     pass
             self._publish(producer, _body(event), event["priority"].lower())
@@ -130,10 +130,10 @@ class LiveCloud:
             yield event
 
     def _disordered(self, events: Iterator[Document]) -> Iterator[Document]:
-        while lot := list(itertools.islice(events, _LOT)):
-            told = duplicated(lot, self._rng, 0.04)
-            self.repeated += len(told) - len(lot)
-            yield from shuffled(told, self._rng, window=8)
+        while portion := list(itertools.islice(events, _PORTION)):
+            doubled = duplicated(portion, self._rng, 0.04)
+            self.repeated += len(doubled) - len(portion)
+            yield from shuffled(doubled, self._rng, window=8)
 
     def _poison(self) -> Iterator[bytes]:
         """Bad bodies without end, in random order; only tests use the huge ones."""

@@ -29,7 +29,7 @@ from watcher_sync.testing.disorder import shuffled
 from watcher_sync.testing.ledger import Truth
 from watcher_sync.testing.nova.cloud import pace
 
-_LOT: Final = 25
+_PORTION: Final = 25
 _MALFORMED_FROM: Final = 10**9
 """Where the sequences of malformed messages begin."""
 
@@ -88,7 +88,7 @@ class LiveProviders:
     :param rate: steps a second; None: as fast as it goes.
     :param poison_percent: malformed messages, in percent of the messages.
     :param disorder: whether some come out of order and some twice, where the way allows it.
-    :param held_back: asked between two lots; nothing is published while it returns True.
+    :param held_back: asked between two portions; nothing is published while it returns True.
     :param seed: decides the disorder and what is malformed.
     """
 
@@ -151,7 +151,7 @@ class LiveProviders:
             if self._rate is not None:
                 stream = pace(stream, self._rate, clock=time.monotonic, sleep=self._stopping.wait)
             for number, step in enumerate(stream):
-                if number % _LOT == 0:
+                if number % _PORTION == 0:
                     while self._held_back() and not self._stopping.wait(0.02):
                         pass
                 self._do(step)
@@ -178,9 +178,9 @@ class LiveProviders:
             yield next(steps)
 
     def _disordered(self, steps: Iterator[Step]) -> Iterator[Step]:
-        while lot := list(itertools.islice(steps, _LOT)):
-            yield from shuffled(lot, self._rng, window=8)
-            again = [step for step in lot if isinstance(step, Message) and self._rng.random() < 0.04]
+        while portion := list(itertools.islice(steps, _PORTION)):
+            yield from shuffled(portion, self._rng, window=8)
+            again = [step for step in portion if isinstance(step, Message) and self._rng.random() < 0.04]
             self.repeated += len(again)
             yield from again
 

@@ -170,12 +170,12 @@ class Webhooks:
         """What was delivered, as lines of a heading and a text."""
         if self._receiver is None:
             return []
-        told = [
+        lines = [
             f"{wanted.name}: {self._receiver.deliveries(wanted.name):,} deliveries, "
             f"{len(self._receiver.view(wanted.name)):,} resources in the receiver's view"
             for wanted in self._subscribed
         ]
-        return [f"{heading:<11}{text}" for heading, text in zip(("Webhooks", *[""] * 99), told, strict=False)]
+        return [f"{heading:<11}{text}" for heading, text in zip(("Webhooks", *[""] * 99), lines, strict=False)]
 
     # The comparison
 

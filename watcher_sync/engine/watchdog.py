@@ -80,7 +80,7 @@ class Watchdog:
 
     def collect(self) -> Iterable[Metric]:
         """The metrics of this moment."""
-        found = self.in_hand.look(self._clock)
+        found = self.in_hand.current(self._clock)
         yield GaugeMetricFamily(
             "watcher_sync_event_in_hand_seconds",
             "Seconds since the dispatch of the current event began; 0 without one.",
@@ -94,7 +94,7 @@ class Watchdog:
 
     def report(self) -> Mapping[str, Any]:
         """The event in hand, and how many were reported."""
-        found = self.in_hand.look(self._clock)
+        found = self.in_hand.current(self._clock)
         return {
             "event in hand": self._named(*found) if found is not None else "none",
             "overlong events": self.reported,
@@ -105,13 +105,13 @@ class Watchdog:
     @property
     def trouble(self) -> str:
         """Which event holds the engine's thread too long; empty if none does."""
-        found = self.in_hand.look(self._clock)
+        found = self.in_hand.current(self._clock)
         return self._named(*found) if found is not None and found[1] > self._seconds() else ""
 
     @property
     def is_dead(self) -> bool:
         """Whether an event holds the engine's thread so long that a restart is better than to wait."""
-        found = self.in_hand.look(self._clock)
+        found = self.in_hand.current(self._clock)
         return found is not None and found[1] > _DEAD_FACTOR * self._seconds()
 
     # The thread
@@ -129,7 +129,7 @@ class Watchdog:
 
     def check(self) -> None:
         """Report the event in hand if it is time to, and those that ended late unreported."""
-        found = self.in_hand.look(self._clock)
+        found = self.in_hand.current(self._clock)
         if found is not None:
             self._check(*found)
         while self.in_hand.late:

@@ -40,7 +40,7 @@ _T = TypeVar("_T")
 
 _RESTORED_SECONDS: Final = 3600.0
 """After the region's database went back in time, the region may find entities again that it does not list."""
-_LOT_ENTITIES: Final = 200
+_PORTION_ENTITIES: Final = 200
 """Entities of one query or transaction; a transaction holds the head of the journal as long."""
 
 
@@ -184,9 +184,9 @@ holds if it is shorter. A SIGHUP applies a new value.
         found: list[Entity] = []
         with translated(), store.database.connect() as connection:
             model = TableModel(connection, store.tables, store.kinds)
-            for lot in _lots(missing):
-                model.prefetch(kind, lot)
-                entities = [model.get(kind, each) for each in lot]
+            for portion in _portions(missing):
+                model.prefetch(kind, portion)
+                entities = [model.get(kind, each) for each in portion]
                 found += [e for e in entities if e is not None and self._is_old(kind, e, base)]
         return found
 
@@ -216,9 +216,9 @@ holds if it is shorter. A SIGHUP applies a new value.
             return event, changes
 
         deleted = 0
-        for lot in _lots(entities):
+        for portion in _portions(entities):
             with self.context.writes.begin() as cycle:
-                outcomes = cycle.write_all([write(entity) for entity in lot])
+                outcomes = cycle.write_all([write(entity) for entity in portion])
             deleted += outcomes.count(Outcome.APPLIED)
         return deleted
 
@@ -241,6 +241,6 @@ def _differences(lost: Mapping[str, Sequence[Entity]], policy: Mapping[str, str]
             )  # fmt: skip
 
 
-def _lots(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    for start in range(0, len(items), _LOT_ENTITIES):
-        yield items[start : start + _LOT_ENTITIES]
+def _portions(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    for start in range(0, len(items), _PORTION_ENTITIES):
+        yield items[start : start + _PORTION_ENTITIES]

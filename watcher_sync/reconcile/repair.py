@@ -60,27 +60,27 @@ class Healer:
         :param found: (what differs, the event that corrects it).
         :param actor: recorded as the writer, if a caller of the API asked for the comparison.
         :returns: how many entities were written, and how many deleted.
-        :raises DatabaseUnavailable: when the database is unavailable; earlier lots are written.
+        :raises DatabaseUnavailable: when the database is unavailable; earlier portions are written.
         """
         written = deleted = 0
         for begin in range(0, len(found), _MAX_ENTITIES):
-            lot = found[begin : begin + _MAX_ENTITIES]
-            for (what, _), outcome in zip(lot, self._heal_lot(lot, actor), strict=True):
+            portion = found[begin : begin + _MAX_ENTITIES]
+            for (what, _), outcome in zip(portion, self._heal_portion(portion, actor), strict=True):
                 if outcome is Outcome.APPLIED:
                     written += not what.gone
                     deleted += what.gone
         return written, deleted
 
-    def _heal_lot(self, lot: Sequence[tuple[Divergence, Event]], actor: Actor | None) -> list[Outcome]:
+    def _heal_portion(self, portion: Sequence[tuple[Divergence, Event]], actor: Actor | None) -> list[Outcome]:
         try:
             with self._writes.begin(actor) as cycle:
-                return cycle.write_all([self._write(what, event) for what, event in lot])
+                return cycle.write_all([self._write(what, event) for what, event in portion])
         except (InvalidEvent, RowRefused) as exc:
-            if len(lot) == 1:
-                LOG.warning("%s %s cannot be written as it is: %s", lot[0][0].kind, lot[0][0].id, exc)
+            if len(portion) == 1:
+                LOG.warning("%s %s cannot be written as it is: %s", portion[0][0].kind, portion[0][0].id, exc)
                 return [Outcome.QUARANTINED]
-            middle = len(lot) // 2
-            return [*self._heal_lot(lot[:middle], actor), *self._heal_lot(lot[middle:], actor)]
+            middle = len(portion) // 2
+            return [*self._heal_portion(portion[:middle], actor), *self._heal_portion(portion[middle:], actor)]
 
     def _write(self, what: Divergence, event: Event) -> tuple[Event, Callable[[View], Iterable[Change]]]:
         entry = self._dispatcher.find(event.type)

@@ -21,7 +21,7 @@ from watcher_sync.storage.drifts import Drift, list_drifts
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.table_model import TableModel
 
-_LOT_DRIFTS = 500
+_PORTION_DRIFTS = 500
 
 
 def forget_healed(database: sa.Engine, tables: Tables, kinds: Kinds) -> int:
@@ -29,14 +29,14 @@ def forget_healed(database: sa.Engine, tables: Tables, kinds: Kinds) -> int:
 
     :raises DatabaseUnavailable: the database is unavailable.
     """
-    return sum(_forget(database, tables, _healed(database, tables, kinds, lot)) for lot in _lots(database))
+    return sum(_forget(database, tables, _healed(database, tables, kinds, portion)) for portion in _portions(database))
 
 
-def _lots(database: sa.Engine) -> Iterator[list[Drift]]:
+def _portions(database: sa.Engine) -> Iterator[list[Drift]]:
     after = 0
-    while lot := list_drifts(database, after=after, limit=_LOT_DRIFTS):
-        yield lot
-        after = lot[-1].id
+    while portion := list_drifts(database, after=after, limit=_PORTION_DRIFTS):
+        yield portion
+        after = portion[-1].id
 
 
 def _healed(database: sa.Engine, tables: Tables, kinds: Kinds, drifts: list[Drift]) -> list[Drift]:

@@ -75,7 +75,7 @@ def _load_kind(connection: sa.Connection, query: sa.Select[Any], kind: Kind, mod
     names = [c.name for c in query.selected_columns]
     shared = {n for n, f in kind.fields.items() if f.python is str and n != "name"}
     documents: dict[str, Any] = {}
-    heard = {}
+    seen = {}
     result = connection.execution_options(yield_per=_CHUNK_ROWS).execute(query)
     for rows in result.partitions():
         written = []
@@ -92,8 +92,8 @@ def _load_kind(connection: sa.Connection, query: sa.Select[Any], kind: Kind, mod
             if kind.last_seen_field is not None:
                 time = values.pop(kind.last_seen_field)
                 if time is not None:
-                    heard[values["id"]] = time
+                    seen[values["id"]] = time
             written.append(Written(kind.name, values["id"], kind.cls(**values), None))
         model.write(written, head)
-    if heard:
-        model.set_last_seen(kind.name, heard)
+    if seen:
+        model.set_last_seen(kind.name, seen)

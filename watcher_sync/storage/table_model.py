@@ -56,9 +56,9 @@ class TableModel:
         self.generation = transaction.head
         for cache in (self._known, self._found, self._ids, self._buried):
             cache.clear()
-        for kind, heard in transaction.seen.items():
+        for kind, times in transaction.seen.items():
             known = self.last_seen.setdefault(kind, {})
-            for entity_id, time in heard.items():
+            for entity_id, time in times.items():
                 known[entity_id] = max(time, known.get(entity_id, time))
 
     def get(self, kind: str, entity_id: str) -> Entity | None:

@@ -86,7 +86,7 @@ class Ledger:
         self._accounts: dict[str, Account] = {}
         self._services: dict[str, Mapping[str, Any] | None] = {}
         self._aggregates: dict[str, dict[str, Any]] = {}
-        self._last_heard: dict[str, str] = {}
+        self._last_sign: dict[str, str] = {}
 
     # What the control plane records
 
@@ -95,8 +95,8 @@ class Ledger:
         binary, _, host = publisher_id.partition(":")
         if binary != "nova-compute" or event_type == "instance.update" or not event_type.startswith(SIGNS_OF_LIFE):
             return
-        if timestamp > self._last_heard.get(host, ""):
-            self._last_heard[host] = timestamp
+        if timestamp > self._last_sign.get(host, ""):
+            self._last_sign[host] = timestamp
 
     def published(
         self,
@@ -152,17 +152,17 @@ class Ledger:
         account.shown["state"] = record if never_ran else {**record, "power_state": None}
         account.fault = fault
 
-    def service(self, host: Host, told: Mapping[str, Any] | None) -> None:
+    def service(self, host: Host, reported: Mapping[str, Any] | None) -> None:
         """A compute service is as the event shows it, or deleted (None)."""
-        self._services[host.name] = told
+        self._services[host.name] = reported
 
-    def aggregate(self, event_type: str, told: Mapping[str, Any]) -> None:
+    def aggregate(self, event_type: str, reported: Mapping[str, Any]) -> None:
         """An aggregate changed. Its hosts are as the event shows them, where the database agrees."""
-        uuid, action = told["uuid"], event_type.removeprefix("aggregate.").removesuffix(".end")
+        uuid, action = reported["uuid"], event_type.removeprefix("aggregate.").removesuffix(".end")
         if action == "delete":
             self._aggregates.pop(uuid, None)
             return
-        self._aggregates[uuid] = {**told}
+        self._aggregates[uuid] = {**reported}
 
     # What tests compare
 
@@ -181,7 +181,7 @@ class Ledger:
         """All kinds as notifications can report them; :data:`ANYTHING` where only reconciliation can know."""
         truth = self.truth()
         instances = {
-            uuid: _told(row, account)
+            uuid: _reported(row, account)
             for uuid, account in self._accounts.items()
             if (row := truth["instance"].get(uuid)) is not None
         }
@@ -195,16 +195,16 @@ class Ledger:
             for host in record["hosts"]
             if (zone := record["metadata"].get("availability_zone")) is not None
         }
-        nodes = {host: self._told_node(host, zones) for host in (placed | registered) - {None}}
+        nodes = {host: self._reported_node(host, zones) for host in (placed | registered) - {None}}
         aggregates = {uuid: _aggregate(record) for uuid, record in self._aggregates.items()}
         for uuid, row in aggregates.items():
             if uuid in truth["aggregate"] and row["hosts"] != truth["aggregate"][uuid]["hosts"]:
                 row["hosts"] = ANYTHING
         return {"aggregate": aggregates, "compute_node": nodes, "instance": instances}
 
-    def _told_node(self, host: str, zones: Mapping[str, str]) -> dict[str, Any]:
+    def _reported_node(self, host: str, zones: Mapping[str, str]) -> dict[str, Any]:
         seen = self._services.get(host)
-        last_heard = self._last_heard.get(host)
+        last_heard = self._last_sign.get(host)
         return {
             "id": host,
             "discovered": host not in self._services,
@@ -311,7 +311,7 @@ _NOTIFIED = (
 """What payloads show of an instance."""
 
 
-def _told(truth: dict[str, Any], account: Account) -> dict[str, Any]:
+def _reported(truth: dict[str, Any], account: Account) -> dict[str, Any]:
     """The truth, with :data:`ANYTHING` for each field that the events show otherwise or not at all."""
     row = dict(truth)
     for field in _NOTIFIED:

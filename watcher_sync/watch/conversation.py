@@ -50,7 +50,7 @@ class AgentReport(msgspec.Struct, frozen=True):
     """The state of an agent. The server has no use for it."""
 
 
-Said = Subscribe | Refresh | PingAnswer | AgentReport
+ClientMessage = Subscribe | Refresh | PingAnswer | AgentReport
 
 
 class Conversation:
@@ -64,7 +64,7 @@ class Conversation:
         """Whether the first request has come."""
         return bool(self._self_link)
 
-    def receive(self, data: bytes) -> Said:
+    def receive(self, data: bytes) -> ClientMessage:
         """Read the next request.
 
         :param data: a serialised Request.

@@ -225,39 +225,39 @@ class _Call:
                 if not requests.has_subscribed:
                     raise endings.invalid_argument("the client sent no subscription")
                 return
-            said = requests.receive(bytes(data))
-            if isinstance(said, conversation.PingAnswer):
+            message = requests.receive(bytes(data))
+            if isinstance(message, conversation.PingAnswer):
                 self._stream.unanswered_pings = 0
-            elif isinstance(said, conversation.Refresh):
-                await self._refresh(said.token)
-            elif isinstance(said, Subscribe):
-                await self._subscribe(said)
+            elif isinstance(message, conversation.Refresh):
+                await self._refresh(message.token)
+            elif isinstance(message, Subscribe):
+                await self._subscribe(message)
 
-    async def _subscribe(self, said: Subscribe) -> None:
+    async def _subscribe(self, message: Subscribe) -> None:
         parts, stream = self._parts, self._stream
         try:
-            caller = await self._authenticate_first(said.token or self._metadata_token)
+            caller = await self._authenticate_first(message.token or self._metadata_token)
         except AuthenticationUnavailable:
             raise endings.unavailable("the identity service is unavailable") from None
         self._permit(caller)
-        topic: WatchTopic | None = await parts.run(parts.topics.find, said.self_link)
+        topic: WatchTopic | None = await parts.run(parts.topics.find, message.self_link)
         if topic is None or not await parts.run(caller.may_watch, topic.project_id):
-            raise endings.not_found(said.self_link)
+            raise endings.not_found(message.self_link)
         parts.limits.move(self._identity, caller.identity)
         self._identity = caller.identity
-        after = said.resume_after
-        if after is None and conversation.RESUME not in said.capabilities:  # a stock client
+        after = message.resume_after
+        if after is None and conversation.RESUME not in message.capabilities:  # a stock client
             after = await parts.run(parts.topics.last_served, topic, caller)
         if stream.ended.done():
             return
-        stream.topic, stream.caller, stream.capabilities = topic, caller, said.capabilities
+        stream.topic, stream.caller, stream.capabilities = topic, caller, message.capabilities
         stream.reached = after
         parts.stats.subscribed += 1
         self._expire_at(caller.expires_at)
         self._begin(self._write())
-        epoch = _epoch_of(self._context) if said.resume_after is not None else ""
+        epoch = _epoch_of(self._context) if message.resume_after is not None else ""
         self._begin(parts.catch_up.start(stream, after, epoch))
-        if conversation.PING in said.capabilities:
+        if conversation.PING in message.capabilities:
             # The pings of many streams that connect together are spread over the interval.
             self._ping = self._loop.call_later(
                 parts.settings.ping_interval * (0.5 + parts.random() / 2), self._send_ping

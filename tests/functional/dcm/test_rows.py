@@ -30,7 +30,7 @@ def parked(store: Store) -> int:
 
 
 def told(number: int, status: str) -> bytes:
-    return published.body_of(published.status(told=status, event_id=f"e-{number}"))
+    return published.body_of(published.status(reported=status, event_id=f"e-{number}"))
 
 
 def test_an_event_before_its_row_is_applied_when_the_row_is_made(

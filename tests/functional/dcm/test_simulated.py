@@ -164,5 +164,5 @@ def test_a_stream_that_is_made_anew_freezes_no_row(
     wait_until(dcm.settled)
     dcm.delete_stream()
     dcm.make_stream()
-    dcm.publish(published.body_of(published.status(told="STOPPED", event_id="new")))
+    dcm.publish(published.body_of(published.status(reported="STOPPED", event_id="new")))
     wait_until(lambda: client.get("/v1/service_type_instances/i-1").json()["status"] == "STOPPED")

@@ -148,7 +148,7 @@ def test_a_stream_is_sent_as_it_comes_and_gives_its_place_back(conf, store, toke
     for _ in range(3):
         environ = falcon.testing.create_environ("/v1/events", query_string="since=0", headers=headers)
         started = []
-        body = application(environ, lambda status, headers, *_, told=started: told.append(status))
+        body = application(environ, lambda status, headers, *_, reported=started: reported.append(status))
         chunks = iter(body)
         assert next(chunks).startswith(b"retry:")
         assert b"\ndata: " in next(chunks)

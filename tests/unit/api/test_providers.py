@@ -46,7 +46,7 @@ def test_an_event_before_its_row_is_applied_when_the_row_is_posted(client, conf,
 def test_events_without_a_stream_are_ordered_by_their_time(client, post):
     client.simulate_post(PATH, json=ROW)
     later, earlier = (
-        publisher.status(told=t, event_id=t, time=seconds(at)) for t, at in (("STOPPED", 2), ("RUNNING", 1))
+        publisher.status(reported=t, event_id=t, time=seconds(at)) for t, at in (("STOPPED", 2), ("RUNNING", 1))
     )
     assert post(later, earlier, later) == ["applied", "stale", "duplicate"]
     assert shown(client)["status"] == "STOPPED"
@@ -54,7 +54,7 @@ def test_events_without_a_stream_are_ordered_by_their_time(client, post):
 
 def test_an_unknown_status_is_in_quarantine_with_a_reason(client, post):
     client.simulate_post(PATH, json=ROW)
-    assert post(publisher.status(told="LEVITATING")) == ["quarantined"]
+    assert post(publisher.status(reported="LEVITATING")) == ["quarantined"]
     (row,) = client.simulate_get("/v1/quarantine").json["quarantine"]
     assert row["reason"].startswith("data.status: 'LEVITATING' is no status of vm")
 

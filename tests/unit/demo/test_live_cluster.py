@@ -12,7 +12,7 @@ import pytest
 
 from tests.modelled import model_of
 from tests.waiting import deadline
-from watcher_sync.demo.cluster_truth import UNTOLD, observed_differences, observed_truth, told_differently
+from watcher_sync.demo.cluster_truth import UNTOLD, differs_from_truth, observed_differences, observed_truth
 from watcher_sync.demo.live_cluster import IMAGES, LiveCluster
 from watcher_sync.demo.network_functions import FUNCTIONS
 from watcher_sync.model.kubernetes import VnfInstance
@@ -49,7 +49,7 @@ def test_after_any_accidents_the_account_of_the_vnf_instances_is_what_an_observe
     snapshot = model_of(truth).snapshot()
     assert list(compare(truth, snapshot, ignored=UNTOLD)) == []
     assert list(observed_differences(cluster.server, FUNCTIONS, snapshot)) == []
-    assert not told_differently(cluster.server, "edge", snapshot)
+    assert not differs_from_truth(cluster.server, "edge", snapshot)
 
 
 @pytest.mark.slow
@@ -183,7 +183,7 @@ def test_a_pod_that_was_made_again_under_its_name_is_found() -> None:
     cluster.server.cluster.settle()
     found = list(observed_differences(cluster.server, FUNCTIONS, model.snapshot()))
     assert [difference.field for difference in found] == ["vnfc_resource_info of shard"]
-    assert told_differently(cluster.server, "edge", model.snapshot())
+    assert differs_from_truth(cluster.server, "edge", model.snapshot())
 
 
 def test_a_level_that_was_kept_may_be_any_that_there_is() -> None:
@@ -204,7 +204,7 @@ def test_what_nobody_observed_yet_differs() -> None:
 
 
 @pytest.mark.parametrize("kind", ["pod", "workload"])
-def test_an_object_too_few_too_many_or_older_is_told_differently(kind: str) -> None:
+def test_an_object_too_few_too_many_or_older_is_differs_from_truth(kind: str) -> None:
     cluster = make()
     truth = cluster.truth()
     entity_id, row = next(iter(truth[kind].items()))
@@ -214,4 +214,4 @@ def test_an_object_too_few_too_many_or_older_is_told_differently(kind: str) -> N
         {**truth[kind], entity_id: {**row, "resource_version": "1"}},
     )
     for rows in variants:
-        assert told_differently(cluster.server, "edge", model_of({**truth, kind: rows}).snapshot())
+        assert differs_from_truth(cluster.server, "edge", model_of({**truth, kind: rows}).snapshot())

@@ -51,7 +51,7 @@ def with_timestamp(timestamp: str) -> dict[str, Any]:
 @pytest.mark.parametrize("event_type", ["com.example.status", "status", "io.kubevirt.vmi.phase", "dcm"])
 def test_the_service_type_is_the_nats_subjects_whatever_the_cloud_events_type_says(event_type: str) -> None:
     player = Player(unknown_instance="create")
-    document = of_type(event_type, service_type="storage", told="RUNNING")
+    document = of_type(event_type, service_type="storage", reported="RUNNING")
     assert player.play(event(document, sequence=1, channel="dcm.storage")) == [Outcome.APPLIED]
     row = player.get()
     assert (row.service_type, row.status, row.provider_name) == ("storage", "RUNNING", "kubevirt-1")
@@ -83,8 +83,8 @@ def test_what_the_handler_ignores_by_its_type_stays_ignored_under_every_subject(
 
 @pytest.mark.parametrize("told", [" RUNNING", "running\n", "\t Running \r\n"])
 def test_a_status_is_trimmed(player: Player, told: str) -> None:
-    assert player.told(event(told=told, sequence=1)).status == "RUNNING"
-    assert Player(unknown_status="store").told(event(told=" levitating ", sequence=1)).status == "LEVITATING"
+    assert player.told(event(reported=told, sequence=1)).status == "RUNNING"
+    assert Player(unknown_status="store").told(event(reported=" levitating ", sequence=1)).status == "LEVITATING"
 
 
 @pytest.mark.parametrize("told", [" ", "\n\t"])
@@ -92,7 +92,7 @@ def test_a_status_is_trimmed(player: Player, told: str) -> None:
 def test_a_status_of_blanks_is_none(told: str, policy: str) -> None:
     player = Player(unknown_status=policy)
     player.row()
-    assert player.play(event(told=told, sequence=1)) == [Outcome.QUARANTINED]
+    assert player.play(event(reported=told, sequence=1)) == [Outcome.QUARANTINED]
     assert player.reasons == ["data.status: empty"]
 
 

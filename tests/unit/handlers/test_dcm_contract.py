@@ -56,17 +56,17 @@ def test_a_subject_of_dcm_names_no_instance(player):
 @pytest.mark.parametrize("service_type", sorted(dcm.STATUSES))
 def test_the_service_type_is_that_of_the_nats_subject(player, service_type):
     player = Player(unknown_instance="create")
-    document = dcm.status(told="DELETED", service_type="vm")
+    document = dcm.status(reported="DELETED", service_type="vm")
     assert player.play(event(document, sequence=1, channel=f"dcm.{service_type}")) == [Outcome.APPLIED]
     assert player.get().service_type == service_type
 
 
 @pytest.mark.parametrize(
     "document",
-    [dcm.status(service_type="network", told="READY"),
-     {**dcm.status(told="READY"), "type": dcm.legacy_name("kubevirt-1", "network", "i-1")},
-     {**dcm.status(told="READY"), "type": "dcm.network"},
-     {**dcm.status(told="READY"), "type": "dcm.providers.status", "subject": "dcm.network"}],
+    [dcm.status(service_type="network", reported="READY"),
+     {**dcm.status(reported="READY"), "type": dcm.legacy_name("kubevirt-1", "network", "i-1")},
+     {**dcm.status(reported="READY"), "type": "dcm.network"},
+     {**dcm.status(reported="READY"), "type": "dcm.providers.status", "subject": "dcm.network"}],
 )  # fmt: skip
 def test_without_a_nats_subject_the_service_type_is_that_of_the_type_or_of_the_subject(document):
     player = Player(unknown_instance="create")
@@ -102,35 +102,36 @@ def test_what_every_publisher_of_the_field_says_is_understood(publisher):
 
 @pytest.mark.parametrize(("phase", "status"), [*dcm.KUBEVIRT_PHASES.items(), ("Terminating", "DELETING")])
 def test_a_raw_phase_of_kubevirt_is_the_status_that_it_means(player, phase, status):
-    assert player.told(event(told=phase, sequence=1)).status == status
+    assert player.told(event(reported=phase, sequence=1)).status == status
 
 
 @pytest.mark.parametrize("told", dcm.ACM_STATUSES)
 def test_what_the_provider_of_clusters_says_is_a_status(player, told):
-    row = player.told(event(told=told, service_type="cluster", sequence=1, channel="dcm.cluster"))
+    row = player.told(event(reported=told, service_type="cluster", sequence=1, channel="dcm.cluster"))
     assert row.status == told
 
 
 @pytest.mark.parametrize(("service_type", "told"), [(s, told) for s, all_ in dcm.STATUSES.items() for told in all_])
 def test_every_status_of_the_contract_is_known_in_any_case_and_stored_in_upper_case(player, service_type, told):
     for sequence, text in enumerate((told, told.lower(), told.title()), start=1):
-        row = player.told(event(told=text, service_type=service_type, sequence=sequence, channel=f"dcm.{service_type}"))
+        made = event(reported=text, service_type=service_type, sequence=sequence, channel=f"dcm.{service_type}")
+        row = player.told(made)
         assert row.status == told
 
 
 def test_an_unknown_status_goes_to_quarantine_and_the_reason_names_it(player):
     player.row()
-    assert player.play(event(told="LEVITATING", sequence=1)) == [Outcome.QUARANTINED]
+    assert player.play(event(reported="LEVITATING", sequence=1)) == [Outcome.QUARANTINED]
     assert player.reasons[0].startswith("data.status: 'LEVITATING' is no status of vm")
 
 
 def test_a_status_of_another_service_type_is_unknown(player):
     player.row(service_type="network")
-    assert player.play(event(told="RUNNING", sequence=1, channel="dcm.network")) == [Outcome.QUARANTINED]
+    assert player.play(event(reported="RUNNING", sequence=1, channel="dcm.network")) == [Outcome.QUARANTINED]
 
 
 def test_an_unknown_status_is_stored_in_upper_case_where_the_policy_says_so():
-    assert Player(unknown_status="store").told(event(told="levitating", sequence=1)).status == "LEVITATING"
+    assert Player(unknown_status="store").told(event(reported="levitating", sequence=1)).status == "LEVITATING"
 
 
 def test_an_unknown_service_type_follows_the_same_policy(player):
@@ -141,7 +142,7 @@ def test_an_unknown_service_type_follows_the_same_policy(player):
 
 
 def test_an_empty_or_missing_message_clears_the_old_one(player):
-    assert player.told(event(message="no image", told="FAILED", sequence=1)).status_message == "no image"
+    assert player.told(event(message="no image", reported="FAILED", sequence=1)).status_message == "no image"
     assert player.told(event(message="", sequence=2)).status_message is None
     assert player.told(event(message="slow", sequence=3)).status_message == "slow"
     assert player.told(event(message=None, sequence=4)).status_message is None
@@ -156,7 +157,7 @@ def test_an_output_that_is_left_out_stays_and_null_clears_it(player):
 
 
 def test_deleted_is_a_status_and_the_row_stays(player):
-    assert player.told(event(told="DELETED", sequence=1)).status == "DELETED"
+    assert player.told(event(reported="DELETED", sequence=1)).status == "DELETED"
 
 
 def test_an_event_writes_nothing_that_the_api_wrote(player):
@@ -175,7 +176,7 @@ def test_what_the_api_writes_leaves_the_status_alone(player):
     player.row(instance_name="renamed")
     row = player.get()
     assert (row.instance_name, row.status) == ("renamed", "RUNNING")
-    assert player.play(event(told="STOPPED", sequence=4)) == [Outcome.STALE]
+    assert player.play(event(reported="STOPPED", sequence=4)) == [Outcome.STALE]
 
 
 def test_the_same_event_twice_is_a_duplicate(player):
@@ -184,7 +185,7 @@ def test_the_same_event_twice_is_a_duplicate(player):
 
 
 def test_an_event_about_an_unknown_instance_waits_and_is_applied_as_soon_as_the_row_is_made(player):
-    assert player.play(event(sequence=1), event(sequence=2, told="STOPPED")) == [Outcome.PARKED] * 2
+    assert player.play(event(sequence=1), event(sequence=2, reported="STOPPED")) == [Outcome.PARKED] * 2
     player.row()
     assert (player.get().status, player.parked()) == ("STOPPED", 0)
 

@@ -41,88 +41,88 @@ def in_every_order(*events, **options):
 
 
 def test_the_later_sequence_wins_in_whatever_order_they_come():
-    events = [event(told=told, sequence=i) for i, told in ((9, "PROVISIONING"), (10, "RUNNING"), (100, "STOPPED"))]
+    events = [event(reported=told, sequence=i) for i, told in ((9, "PROVISIONING"), (10, "RUNNING"), (100, "STOPPED"))]
     assert in_every_order(*events) == "STOPPED"
 
 
 def test_a_stream_that_is_made_anew_does_not_freeze_the_rows():
-    old = event(told="RUNNING", sequence=(EPOCH, 5_000_000))
-    new = event(told="STOPPED", sequence=(EPOCH + 1, 1))
+    old = event(reported="RUNNING", sequence=(EPOCH, 5_000_000))
+    new = event(reported="STOPPED", sequence=(EPOCH + 1, 1))
     assert in_every_order(old, new) == "STOPPED"
 
 
 def test_the_greatest_epoch_and_sequence_sort_as_numbers_do():
-    events = [event(told=told, sequence=s) for told, s in (("RUNNING", (9, 2**63)), ("STOPPED", (10**16, 0)))]
+    events = [event(reported=told, sequence=s) for told, s in (("RUNNING", (9, 2**63)), ("STOPPED", (10**16, 0)))]
     assert in_every_order(*events) == "STOPPED"
 
 
 def test_within_one_source_the_time_decides_and_not_the_sequence():
     """A publisher that received no acknowledgement publishes the event again."""
-    first = event(told="PROVISIONING", event_id="a", time=seconds(1), sequence=1)
-    then = event(told="RUNNING", event_id="b", time=seconds(2), sequence=2)
-    again = event(told="PROVISIONING", event_id="a", time=seconds(1), sequence=3)
+    first = event(reported="PROVISIONING", event_id="a", time=seconds(1), sequence=1)
+    then = event(reported="RUNNING", event_id="b", time=seconds(2), sequence=2)
+    again = event(reported="PROVISIONING", event_id="a", time=seconds(1), sequence=3)
     assert in_every_order(first, then, again) == "RUNNING"
 
 
 def test_within_one_source_and_one_second_the_sequence_decides():
-    events = [event(told=told, time=seconds(1), sequence=i) for i, told in ((1, "RUNNING"), (2, "STOPPED"))]
+    events = [event(reported=told, time=seconds(1), sequence=i) for i, told in ((1, "RUNNING"), (2, "STOPPED"))]
     assert in_every_order(*events) == "STOPPED"
 
 
 def test_across_sources_the_sequence_decides_and_never_the_time():
-    ours = event(told="RUNNING", time=seconds(10), sequence=1)
-    theirs = event(publisher.status(told="STOPPED", provider="other", time=seconds(5)), sequence=2)
+    ours = event(reported="RUNNING", time=seconds(10), sequence=1)
+    theirs = event(publisher.status(reported="STOPPED", provider="other", time=seconds(5)), sequence=2)
     assert in_every_order(ours, theirs, source_policy="off") == "STOPPED"
 
 
 def test_an_event_without_a_time_is_compared_by_its_sequence():
-    a = event(told="PROVISIONING", time=seconds(1), sequence=1)
-    b = event(told="RUNNING", time=seconds(20), sequence=2)
-    c = event({**publisher.status(told="STOPPED", time=None), "source": "dcm/providers/kubevirt-1"}, sequence=3)
+    a = event(reported="PROVISIONING", time=seconds(1), sequence=1)
+    b = event(reported="RUNNING", time=seconds(20), sequence=2)
+    c = event({**publisher.status(reported="STOPPED", time=None), "source": "dcm/providers/kubevirt-1"}, sequence=3)
     assert in_every_order(a, b, c) == "STOPPED"
 
 
 def test_an_output_keeps_its_own_order(player):
     """A newer status without an output does not make an older event's output stale."""
     player.play(
-        event(publisher.status(told="RUNNING", time=seconds(1), output_spec={"n": 1}), sequence=1),
-        event(publisher.status(told="STOPPED", time=seconds(3)), sequence=3),
-        event(publisher.status(told="PAUSED", time=seconds(2), output_spec={"n": 2}), sequence=2),
+        event(publisher.status(reported="RUNNING", time=seconds(1), output_spec={"n": 1}), sequence=1),
+        event(publisher.status(reported="STOPPED", time=seconds(3)), sequence=3),
+        event(publisher.status(reported="PAUSED", time=seconds(2), output_spec={"n": 2}), sequence=2),
     )
     assert (player.get().status, player.get().output_spec) == ("STOPPED", {"n": 2})
 
 
 def test_the_same_event_again_is_a_duplicate_wherever_it_stands(player):
-    old, new = event(time=seconds(1), sequence=5), event(told="STOPPED", event_id="b", time=seconds(2), sequence=4)
+    old, new = event(time=seconds(1), sequence=5), event(reported="STOPPED", event_id="b", time=seconds(2), sequence=4)
     assert player.play(old, new, new, old) == [Outcome.APPLIED, Outcome.APPLIED, Outcome.DUPLICATE, Outcome.STALE]
 
 
 def test_without_a_sequence_the_time_decides_between_events_of_one_provider():
-    events = [event(told=told, event_id=i, time=seconds(at))
+    events = [event(reported=told, event_id=i, time=seconds(at))
               for i, told, at in (("z", "PROVISIONING", 1), ("a", "STOPPED", 2.5), ("m", "RUNNING", 2.25))]  # fmt: skip
     assert in_every_order(*events) == "STOPPED"
 
 
 def test_without_a_sequence_a_time_in_data_is_as_good():
-    document = publisher.status(told="STOPPED", event_id="a", time=seconds(5))
+    document = publisher.status(reported="STOPPED", event_id="a", time=seconds(5))
     del document["time"]
     assert in_every_order(event(document), event(event_id="b", time=seconds(4))) == "STOPPED"
 
 
 def test_an_offset_of_the_time_is_seen_through():
-    later = {**publisher.status(told="STOPPED", event_id="a"), "time": "2026-03-01T11:00:01-01:00"}
+    later = {**publisher.status(reported="STOPPED", event_id="a"), "time": "2026-03-01T11:00:01-01:00"}
     assert in_every_order(event(later), event(event_id="b", time=seconds(0))) == "STOPPED"
 
 
 def test_without_a_sequence_two_of_the_same_second_are_in_the_order_of_their_ids():
-    assert in_every_order(event(event_id="e2", told="STOPPED"), event(event_id="e1")) == "STOPPED"
+    assert in_every_order(event(event_id="e2", reported="STOPPED"), event(event_id="e1")) == "STOPPED"
 
 
 def test_times_of_two_providers_are_never_compared():
     """The same provider wins when the two times are swapped."""
 
     def told(provider, status, at):
-        return event(publisher.status(told=status, provider=provider, event_id=provider, time=seconds(at)))
+        return event(publisher.status(reported=status, provider=provider, event_id=provider, time=seconds(at)))
 
     first = in_every_order(told("a", "RUNNING", 1), told("b", "STOPPED", 2), source_policy="off")
     assert first is not None
@@ -130,19 +130,19 @@ def test_times_of_two_providers_are_never_compared():
 
 
 def test_one_provider_under_both_forms_of_its_source_is_one():
-    local = {**publisher.status(told="STOPPED", event_id="a", time=seconds(2)), "source": "kubevirt-1.localhost"}
+    local = {**publisher.status(reported="STOPPED", event_id="a", time=seconds(2)), "source": "kubevirt-1.localhost"}
     assert in_every_order(event(local), event(event_id="b", time=seconds(1))) == "STOPPED"
 
 
 def test_what_comes_from_the_stream_wins_over_what_has_no_sequence(player):
-    by_hand = event(told="FAILED", event_id="by hand", time=seconds(3600))
+    by_hand = event(reported="FAILED", event_id="by hand", time=seconds(3600))
     assert in_every_order(by_hand, event(sequence=1)) == "RUNNING"
     player.play(event(sequence=1))
     assert player.play(by_hand) == [Outcome.STALE]
 
 
 def test_an_event_without_any_time_is_before_those_with_one():
-    assert in_every_order(event(told="FAILED", time=None, event_id="z"), event(event_id="a")) == "RUNNING"
+    assert in_every_order(event(reported="FAILED", time=None, event_id="z"), event(event_id="a")) == "RUNNING"
 
 
 def test_an_id_of_any_length_and_alphabet_can_be_put_in_order(player):

@@ -28,12 +28,12 @@ def test_the_built_in_service_types_are_those_of_the_contract():
 
 def test_a_plugin_adds_a_service_type():
     player = Player(services=ServiceTypes([("acme", GPU)]))
-    assert player.told(event(told="free", service_type="gpu", sequence=1, channel="dcm.gpu")).status == "IDLE"
+    assert player.told(event(reported="free", service_type="gpu", sequence=1, channel="dcm.gpu")).status == "IDLE"
 
 
 @pytest.mark.parametrize(("told", "status"), [("migrating", "MIGRATING"), ("On", "RUNNING"), ("Stopped", "STOPPED")])
 def test_a_plugin_extends_a_service_type(told, status):
-    assert Player(services=ServiceTypes([("acme", MORE)])).told(event(told=told, sequence=1)).status == status
+    assert Player(services=ServiceTypes([("acme", MORE)])).told(event(reported=told, sequence=1)).status == status
 
 
 @pytest.mark.parametrize(

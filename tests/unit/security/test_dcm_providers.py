@@ -14,7 +14,7 @@ from watcher_sync.model.changes import Outcome
 from watcher_sync.storage.stored.parking import ParkedEvents
 from watcher_sync.testing.dcm import publisher as dcm
 
-OTHER = dcm.status(told="DELETED", provider="acm", event_id="x")
+OTHER = dcm.status(reported="DELETED", provider="acm", event_id="x")
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_source_that_agrees_with_the_nats_subject_is_applied(player, source, c
 
 def test_the_service_type_comes_from_a_subject_that_names_the_provider(player):
     player.row(service_type="network")
-    document = dcm.status(told="READY", service_type="vm")
+    document = dcm.status(reported="READY", service_type="vm")
     assert player.play(event(document, sequence=1, channel=place("kubevirt-1", "network"))) == [Outcome.APPLIED]
 
 

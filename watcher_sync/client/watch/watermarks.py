@@ -38,7 +38,7 @@ class WatermarkWriter:
         self._monotonic = monotonic
         self._saved = watermark
         self._saved_at: float | None = None
-        self._said_epoch = ""
+        self._noted_epoch = ""
         self._is_broken = False
 
     @property
@@ -60,13 +60,13 @@ class WatermarkWriter:
 
         The service says its epoch before it has compared it with that of the watermark.
         """
-        self._said_epoch = epoch
+        self._noted_epoch = epoch
         if not self.epoch:
             self.accept_epoch()
 
     def accept_epoch(self) -> None:
         """Stores the epoch that the service said last: it continues after the watermark."""
-        epoch = self._said_epoch
+        epoch = self._noted_epoch
         if not epoch or not isinstance(self._store, StoresEpochs) or epoch == self.epoch:
             return
         try:
@@ -81,7 +81,7 @@ class WatermarkWriter:
         """
         if not epoch or self.epoch in ("", epoch):
             return
-        self._said_epoch, self.delivered = epoch, LOST
+        self._noted_epoch, self.delivered = epoch, LOST
         self.save()
         self.accept_epoch()
 

@@ -27,7 +27,7 @@ from watcher_sync.storage.groups.source_status import REMOVED, SourceRow, list_s
 from watcher_sync.storage.writing.journal import FORGETS_TOMBSTONE
 from watcher_sync.storage.writing.store import Store
 
-_LOT_ENTITIES: Final = 200
+_PORTION_ENTITIES: Final = 200
 """Entities of one transaction, which holds the head of the journal as long."""
 _AFTER: Final = "!"
 """Makes a version newer than the stored one, and older than that of each later event."""
@@ -119,13 +119,13 @@ def _left_behind(
 def _delete(store: Store, writer: DirectWriter, kind: Kind, ids: Sequence[str], name: str) -> int:
     """Delete entities of one kind; returns how many."""
     return sum(
-        _delete_lot(store, writer, kind, ids[start : start + _LOT_ENTITIES], name)
-        for start in range(0, len(ids), _LOT_ENTITIES)
+        _delete_portion(store, writer, kind, ids[start : start + _PORTION_ENTITIES], name)
+        for start in range(0, len(ids), _PORTION_ENTITIES)
     )
 
 
 @retried
-def _delete_lot(store: Store, writer: DirectWriter, kind: Kind, ids: Sequence[str], name: str) -> int:
+def _delete_portion(store: Store, writer: DirectWriter, kind: Kind, ids: Sequence[str], name: str) -> int:
     with writer.begin() as cycle:
         outcomes = cycle.write_all([_deletion(kind, entity_id, name) for entity_id in ids])
         deleted = [(staged.kind.name, staged.id) for staged in cycle.staged if staged.entity is None]

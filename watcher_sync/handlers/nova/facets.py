@@ -107,7 +107,7 @@ def requested(data: ComputeTaskData) -> dict[str, Fields]:
         ownership.PIN: {"pinned_zone": shared(spec.availability_zone)},
         ownership.FLAVOR: _wrapped_flavor(spec.flavor, image_id, "request_spec.flavor") if spec.flavor else {},
     }
-    return {facet: told for facet, fields in facets.items() if (told := without_unset(fields))}
+    return {facet: given for facet, fields in facets.items() if (given := without_unset(fields))}
 
 
 def _wrapped_flavor(wrapped: NotifiedFlavor, image_id: str | UnsetType | None, path: str) -> Fields:
@@ -173,18 +173,18 @@ _TRACEBACK: Final = "\nTraceback (most recent call last):"
 """What oslo.messaging adds to the class and to the message of an exception that another process raised."""
 
 
-def fault(told: NotifiedFault | UnsetType | None, path: str = "fault") -> Fields:
+def fault(given: NotifiedFault | UnsetType | None, path: str = "fault") -> Fields:
     """The fault of an error event; empty where the payload has no such field.
 
     A traceback in the message is left out, as Nova's API leaves it out.
     """
-    if told is UNSET:
+    if given is UNSET:
         return {}
-    if told is None:
+    if given is None:
         return NO_FAULT
-    if told.version[:2] != "1.":
-        refuse_nested(told, path)
-    kind, message = told.data.type, told.data.message
+    if given.version[:2] != "1.":
+        refuse_nested(given, path)
+    kind, message = given.data.type, given.data.message
     if isinstance(kind, str):
         kind = shared(kind.removesuffix(_REMOTE))
     if isinstance(message, str):

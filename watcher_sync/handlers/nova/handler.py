@@ -191,15 +191,15 @@ class NovaHandler(Handler):
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, COMPUTE_TASK)
-        told = data.state
-        state = without_unset({"state": shared(payload_facets.STATES.get(told, told) if told else told)})
+        stated = data.state
+        state = without_unset({"state": shared(payload_facets.STATES.get(stated, stated) if stated else stated)})
         never_ran = event.type == "compute_task.build_instances.error"
         power = "pending" if never_ran else None
         rest = {"task_state": None, "power_state": power, "updated_at": None}
         facets: dict[str, Fields] = {STATE: {**state, **rest}}
         if fields := payload_facets.fault(data.fault, "reason"):
             facets[FAULT] = fields
-        version = event_version(event, told)
+        version = event_version(event, stated)
         request = payload_facets.requested(data) if never_ran else {}
         versions = dict.fromkeys(request, request_version(version)) or None
         change = Upsert("instance", data.id, version, {**facets, **request}, versions)

@@ -159,7 +159,7 @@ def _follows(known: Instance, version: Version, data: InstanceData) -> bool:
     change = data.state_update
     if not change or version < known.versions[_STATE_POSITION]:
         return False
-    told = change.data
-    if told.old_task_state == told.new_task_state and told.old_state == data.state:
+    transition = change.data
+    if transition.old_task_state == transition.new_task_state and transition.old_state == data.state:
         return False  # no change of state: it tells nothing of the order
-    return told.old_state == known.state and told.old_task_state == known.task_state
+    return transition.old_state == known.state and transition.old_task_state == known.task_state

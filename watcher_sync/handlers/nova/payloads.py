@@ -316,13 +316,13 @@ def refuse_nested(nested: NovaObject, path: str) -> NoReturn:
 
 def reason(where: str, message: str) -> str:
     """msgspec's ``Expected `int`, got `str` - at `$.flavor.x``` -> ``payload...flavor.x: Expected int, got str``."""
-    said, _, path = message.rpartition(" - at ") if " - at " in message else (message, "", "")
+    reason, _, path = message.rpartition(" - at ") if " - at " in message else (message, "", "")
     where += path.partition("`$")[2].rpartition("`")[0]
-    if said.startswith(_MISSING):
-        return f"{where}.{said.removeprefix(_MISSING).rpartition('`')[0]}: missing"
-    if said.startswith("Invalid enum value"):
-        said = f"Expected {NAMESPACE}"
-    return f"{where}: {said.replace('`', '')}"
+    if reason.startswith(_MISSING):
+        return f"{where}.{reason.removeprefix(_MISSING).rpartition('`')[0]}: missing"
+    if reason.startswith("Invalid enum value"):
+        reason = f"Expected {NAMESPACE}"
+    return f"{where}: {reason.replace('`', '')}"
 
 
 _MISSING = "Object missing required field `"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the capacity of hosts, and finds the values that cannot be stored.
 
-A lot of hosts is one transaction. If the model or the database refuses a value, the lot is bisected until the host is
-alone. Then each field of this host is tried in a transaction that is rolled back. The fields that are refused keep
-their stored value, and the others are written.
+A portion of hosts is one transaction. If the model or the database refuses a value, the portion is bisected until the
+host is alone. Then each field of this host is tried in a transaction that is rolled back. The fields that are refused
+keep their stored value, and the others are written.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class CapacityWriter:
         :raises DatabaseUnavailable: the database is unavailable; earlier transactions are written.
         """
         for begin in range(0, len(hosts), _MAX_HOSTS):
-            self._write_lot(hosts[begin : begin + _MAX_HOSTS])
+            self._write_portion(hosts[begin : begin + _MAX_HOSTS])
         return self._result
 
-    def _write_lot(self, hosts: Sequence[str]) -> None:
+    def _write_portion(self, hosts: Sequence[str]) -> None:
         try:
             self._commit(hosts)
         except _REFUSALS as exc:
@@ -71,8 +71,8 @@ class CapacityWriter:
                 self._write_rest(hosts[0], exc)
                 return
             middle = len(hosts) // 2
-            self._write_lot(hosts[:middle])
-            self._write_lot(hosts[middle:])
+            self._write_portion(hosts[:middle])
+            self._write_portion(hosts[middle:])
 
     def _write_rest(self, host: str, error: Exception) -> None:
         """Write the fields of a host that are not refused.

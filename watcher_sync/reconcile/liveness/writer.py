@@ -114,22 +114,22 @@ class LivenessWriter:
         """
         written = 0
         for begin in range(0, len(hosts), _MAX_HOSTS):
-            lot = hosts[begin : begin + _MAX_HOSTS]
+            portion = hosts[begin : begin + _MAX_HOSTS]
             changed: dict[str, Upsert] = {}
-            outcomes = self._write_lot(lot, rule, at, source, changed)
-            for host, outcome in zip(lot, outcomes, strict=True):
+            outcomes = self._write_portion(portion, rule, at, source, changed)
+            for host, outcome in zip(portion, outcomes, strict=True):
                 if outcome is Outcome.APPLIED:
                     written += 1
                     _log(host, changed[host])
         return written
 
     @retried
-    def _write_lot(
-        self, lot: Sequence[str], rule: Rule, at: datetime.datetime, source: str, changed: dict[str, Upsert]
+    def _write_portion(
+        self, portion: Sequence[str], rule: Rule, at: datetime.datetime, source: str, changed: dict[str, Upsert]
     ) -> list[Outcome]:
         changed.clear()
         with self._writes.begin() as cycle:
-            return cycle.write_all([self._write(host, rule, at, source, changed) for host in lot])
+            return cycle.write_all([self._write(host, rule, at, source, changed) for host in portion])
 
     def _write(
         self, host: str, rule: Rule, at: datetime.datetime, source: str, changed: dict[str, Upsert]

@@ -294,10 +294,10 @@ class _Run:
             if entity is None or entity.seq <= what.generation:
                 lasting.append(what)
             elif what.is_gone or differing(what.facets, entity):
-                self._look_again(what)
+                self._read_again(what)
         return lasting
 
-    def _look_again(self, what: NovaDivergence) -> None:
+    def _read_again(self, what: NovaDivergence) -> None:
         """An event wrote the entity after the listing: have it compared soon."""
         if what.kind == INSTANCE:
             self._context.doubts.add(INSTANCE, what.id)
@@ -315,7 +315,7 @@ class _Run:
                 total.written += written.written
                 total.deleted += written.deleted
                 for what in written.left:
-                    self._look_again(what)
+                    self._read_again(what)
                 total.refused |= written.refused
                 total.buried += [what for what in written.buried if what.kind == INSTANCE]
         restored = self._reconciler._restorers[self._scope].restore(total.buried, self._api)

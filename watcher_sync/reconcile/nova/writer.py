@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes what a listing found, unless an event wrote the entity after the listing was requested.
 
-Each lot is one transaction that locks the journal's head. There an entity whose row is newer than the state that the
-comparison used is left alone. The run's own writes do not count: an aggregate changes the zones of its hosts, too.
+Each portion is one transaction that locks the journal's head. There an entity whose row is newer than the state that
+the comparison used is left alone. The run's own writes do not count: an aggregate changes the zones of its hosts, too.
 What is written gets a version of the time of the listing, at least the one just after the stored version. So every
 event that happens later is newer, and every event that happened before is older.
 
@@ -140,8 +140,8 @@ class InventoryWriter:
         result = NovaWritten()
         found = sorted(found, key=_host)  # so that a transaction concerns few hosts
         for begin in range(0, len(found), _MAX_ENTITIES):
-            lot = found[begin : begin + _MAX_ENTITIES]
-            for what, outcome in zip(lot, self._write_lot(lot, result.refused, own), strict=True):
+            portion = found[begin : begin + _MAX_ENTITIES]
+            for what, outcome in zip(portion, self._write_portion(portion, result.refused, own), strict=True):
                 if outcome is Outcome.APPLIED:
                     result.written += not what.is_gone
                     result.deleted += what.is_gone
@@ -152,27 +152,30 @@ class InventoryWriter:
         return result
 
     @retried
-    def _write_lot(self, lot: Sequence[NovaDivergence], refused: dict[str, str], own: OwnWrites) -> list[Outcome]:
-        """Write a lot; if the model or the database refuses a value, bisect it until the entity is found."""
+    def _write_portion(
+        self, portion: Sequence[NovaDivergence], refused: dict[str, str], own: OwnWrites
+    ) -> list[Outcome]:
+        """Write a portion; if the model or the database refuses a value, bisect it until the entity is found."""
         try:
             with self._writes.begin() as cycle:
                 head = cycle.generation
-                for kind in {what.kind for what in lot}:
-                    cycle.model.prefetch(kind, [what.id for what in lot if what.kind == kind])
+                for kind in {what.kind for what in portion}:
+                    cycle.model.prefetch(kind, [what.id for what in portion if what.kind == kind])
                 outcomes = cycle.write_all(
                     [
                         (self._event(what), self._maker(what, head, cycle.model.tombstone(what.kind, what.id), own))
-                        for what in lot
+                        for what in portion
                     ]
                 )
             own.add(cycle.staged)
             return outcomes
         except (InvalidEvent, NotYet, RowRefused) as exc:
-            if len(lot) == 1:
-                refused[f"{lot[0].kind} {lot[0].id}"] = str(exc)
+            if len(portion) == 1:
+                refused[f"{portion[0].kind} {portion[0].id}"] = str(exc)
                 return [Outcome.QUARANTINED]
-            middle = len(lot) // 2
-            return [*self._write_lot(lot[:middle], refused, own), *self._write_lot(lot[middle:], refused, own)]
+            middle = len(portion) // 2
+            halves = portion[:middle], portion[middle:]
+            return [outcome for half in halves for outcome in self._write_portion(half, refused, own)]
 
     @retried
     def restore(self, what: NovaDivergence) -> bool:
@@ -250,9 +253,9 @@ def _host(what: NovaDivergence) -> str:
 
 def _listed_version(what: NovaDivergence) -> Version:
     """Return the version of what a listing says: newer than events before it, older than events after it."""
-    told = {name: value for fields in what.facets.values() for name, value in fields.items()}
-    updated_at = told.get("updated_at") or getattr(what.model, "updated_at", None)
-    state = told.get("state") or getattr(what.model, "state", None)
+    values = {name: value for fields in what.facets.values() for name, value in fields.items()}
+    updated_at = values.get("updated_at") or getattr(what.model, "updated_at", None)
+    state = values.get("state") or getattr(what.model, "state", None)
     return listed_version(updated_at, what.listed_at, state=state if what.kind == "instance" else None)
 
 

@@ -79,12 +79,12 @@ class ClusterMonitor:
     def step(self) -> None:
         """Probe if the server is silent, and refresh if that is due."""
         now = self._monotonic()
-        heard_at = self._last_byte_at()
-        if self._interval > 0 and now - max(heard_at, self._probed_at) >= self._interval:
+        received_at = self._last_byte_at()
+        if self._interval > 0 and now - max(received_at, self._probed_at) >= self._interval:
             why = self._ask()
             self._probed_at = self._monotonic()
             self._set(why)
-        elif self.trouble and heard_at > self._probed_at:
+        elif self.trouble and received_at > self._probed_at:
             self._set("")
         if now - self._refreshed_at >= _REFRESH_SECONDS:
             self._refreshed_at = now

@@ -281,7 +281,7 @@ class NatsSession:
             asked_at = time.monotonic()
             try:
                 known = self._history.last_known
-                info = await stream.look()
+                info = await stream.current_info()
                 backlog = await stream.consumer()
             except NotReady as exc:
                 LOG.debug("source %s: the backlog is unknown: %s", self.name, exc)

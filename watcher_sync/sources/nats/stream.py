@@ -192,7 +192,7 @@ class JetStream:
         """
         return self._stream_of(await self._stream())
 
-    async def look(self) -> StreamInfo | None:
+    async def current_info(self) -> StreamInfo | None:
         """The stream; None if there is none.
 
         :raises NotReady: JetStream does not answer, or refuses.

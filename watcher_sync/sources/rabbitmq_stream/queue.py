@@ -105,7 +105,7 @@ class StreamQueue(Queue):
         """The last one that arrived and was not dropped."""
         self._jumps: list[tuple[int, int]] = []
         """(expected, arrived) offset of each gap that is not explained yet."""
-        self._next_at_last_look: int | None = None
+        self._next_at_last_check: int | None = None
         self._was_behind = False
 
     @property
@@ -209,9 +209,9 @@ class StreamQueue(Queue):
         await self._explain_jumps(connection)
         newest = found[0].offset
         behind = newest >= self._next if self._next is not None else self._offset != NEXT
-        is_idle = self._arrived == self._progress.acked and self._next == self._next_at_last_look
+        is_idle = self._arrived == self._progress.acked and self._next == self._next_at_last_check
         is_deaf = behind and self._was_behind and is_idle and not isinstance(self._offset, datetime.datetime)
-        self._was_behind, self._next_at_last_look = behind, self._next
+        self._was_behind, self._next_at_last_check = behind, self._next
         return max(0, newest + 1 - self._next) if self._next is not None else 0, 0 if is_deaf else 1
 
     async def _explain_jumps(self, connection: BrokerConnection) -> None:

@@ -80,7 +80,7 @@ class _Instance:
         self.row = row
         self.publisher = publisher
         self.made = False
-        self.told: dict[str, Any] = {
+        self.reported: dict[str, Any] = {
             "status": None, "status_message": None, "status_updated_at": None, "output_spec": None,
         }  # fmt: skip
 
@@ -141,7 +141,7 @@ class ProviderSimulator:
         instances = {}
         for instance in self._instances:
             if instance.made:
-                row = {"instance_name": None, "spec": None, **instance.row, **instance.told}
+                row = {"instance_name": None, "spec": None, **instance.row, **instance.reported}
                 state = self._states.get(f"{row['provider_name']}/{row['service_type']}")
                 instances[row["id"]] = {**row, "provider_state": state["state"] if state is not None else None}
         return {
@@ -195,16 +195,17 @@ class ProviderSimulator:
         row, publisher = instance.row, instance.publisher
         service_type = row["service_type"]
         if publisher.raw_phases and service_type == "vm":
-            told = self._rng.choice(tuple(dcm.KUBEVIRT_PHASES))
-            meant = dcm.KUBEVIRT_PHASES[told]
+            reported = self._rng.choice(tuple(dcm.KUBEVIRT_PHASES))
+            meant = dcm.KUBEVIRT_PHASES[reported]
         else:
-            told = meant = self._rng.choice(dcm.ACM_STATUSES if publisher.name == "acm" else dcm.STATUSES[service_type])
+            statuses = dcm.ACM_STATUSES if publisher.name == "acm" else dcm.STATUSES[service_type]
+            reported = meant = self._rng.choice(statuses)
         message = self._rng.choice(_MESSAGES)
         output = {"address": f"10.0.0.{self._rng.randint(1, 254)}"} if self._rng.random() < 0.3 else None
         sequence = (EPOCH, next(self._sequence))
         document = publisher.event(
             row["id"],
-            told,
+            reported,
             service_type=service_type,
             provider=row["provider_name"],
             event_id=f"event-{sequence[1]}",
@@ -212,11 +213,11 @@ class ProviderSimulator:
             message=message,
             output_spec=output,
         )
-        instance.told["status"] = meant
-        instance.told["status_message"] = (None if publisher.no_message else message) or None
-        instance.told["status_updated_at"] = publisher.time(self._now)
+        instance.reported["status"] = meant
+        instance.reported["status_message"] = (None if publisher.no_message else message) or None
+        instance.reported["status_updated_at"] = publisher.time(self._now)
         if output is not None:
-            instance.told["output_spec"] = output
+            instance.reported["output_spec"] = output
         message_id = document["id"] if publisher.message_id else None
         return Message(dcm.subject(service_type), dcm.body_of(document), sequence, message_id)
 

@@ -63,7 +63,7 @@ def legacy_name(provider: str, service_type: str, instance_id: str) -> str:
 
 def status(
     instance_id: str = "i-1",
-    told: str = "RUNNING",
+    reported: str = "RUNNING",
     *,
     service_type: str = "vm",
     provider: str = "kubevirt-1",
@@ -73,7 +73,7 @@ def status(
     output_spec: Document | None = None,
 ) -> Document:
     """A status event as the contract has it; what is None is left out."""
-    data: Document = {"id": instance_id, "status": told}
+    data: Document = {"id": instance_id, "status": reported}
     document: Document = {
         "specversion": "1.0",
         "id": event_id,
@@ -181,7 +181,7 @@ class Publisher(NamedTuple):
     def event(
         self,
         instance_id: str,
-        told: str,
+        reported: str,
         *,
         service_type: str,
         provider: str,
@@ -190,10 +190,10 @@ class Publisher(NamedTuple):
         message: str | None,
         output_spec: Document | None,
     ) -> Document:
-        """A status event as this program would publish it; ``told`` is used unchanged."""
+        """A status event as this program would publish it; ``reported`` is used unchanged."""
         document = status(
             instance_id,
-            told.lower() if self.lower_case else told,
+            reported.lower() if self.lower_case else reported,
             service_type=service_type,
             provider=provider,
             event_id=event_id,

@@ -57,13 +57,13 @@ def pod_status(obj: Object, phase: str, *, ready: bool, restarts: int = 0, waiti
         state = {"waiting": {"reason": waiting, "message": "back-off 10s restarting failed container"}}
     elif phase in ("Succeeded", "Failed"):
         state = {"terminated": {"exitCode": int(phase == "Failed"), "reason": phase}}
-    said = "True" if ready else "False"
+    status = "True" if ready else "False"
     return {
         "phase": phase,
         "conditions": [
             {"type": kind, "status": status, "lastTransitionTime": started}
             for kind, status in (
-                ("Initialized", "True"), ("Ready", said), ("ContainersReady", said), ("PodScheduled", "True"),
+                ("Initialized", "True"), ("Ready", status), ("ContainersReady", status), ("PodScheduled", "True"),
             )
         ],
         "hostIP": "192.0.2.10",

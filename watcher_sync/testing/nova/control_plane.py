@@ -241,7 +241,7 @@ class ControlPlane:
         """A service's record was created, changed or deleted; the API publishes changes in the service's name."""
         created = event_type == "service.create"
         envelope = self._envelope(f"{binary}:{host.name}", clock=host.publisher if created else API)
-        told: dict[str, Any] = {
+        reported: dict[str, Any] = {
             "availability_zone": host.service_zone,
             "disabled": host.disabled_reason is not None,
             "disabled_reason": host.disabled_reason,
@@ -250,12 +250,12 @@ class ControlPlane:
         topic, seen_up = binary.removeprefix("nova-"), self.second()
         if binary == "nova-compute":
             host.updated_at = seen_up
-            self.ledger.service(host, None if event_type == "service.delete" else told)
+            self.ledger.service(host, None if event_type == "service.delete" else reported)
         else:
-            told |= {"disabled": True, "disabled_reason": f"{topic} moves", "forced_down": True}
+            reported |= {"disabled": True, "disabled_reason": f"{topic} moves", "forced_down": True}
         return notifications.service(
             event_type, envelope=envelope, binary=binary, topic=topic, host=host.name, last_seen_up=seen_up,
-            uuid=host.service_uuid, **told,
+            uuid=host.service_uuid, **reported,
         )  # fmt: skip
 
     def publish_aggregate(
@@ -265,11 +265,11 @@ class ControlPlane:
 
         :param hosts: those in the publisher's memory, where they differ from the database's.
         """
-        told = {**record, "hosts": list(record["hosts"] if hosts is None else hosts)}
-        told["metadata"] = dict(record["metadata"])
+        reported = {**record, "hosts": list(record["hosts"] if hosts is None else hosts)}
+        reported["metadata"] = dict(record["metadata"])
         if event_type.endswith(".end") and "cache_images" not in event_type:
-            self.ledger.aggregate(event_type, {**told, "metadata": dict(told["metadata"])})
-        return notifications.aggregate(event_type, envelope=self._envelope(API), **told)
+            self.ledger.aggregate(event_type, {**reported, "metadata": dict(reported["metadata"])})
+        return notifications.aggregate(event_type, envelope=self._envelope(API), **reported)
 
     def publish_other(self, event_type: str, publisher: str | None = None, **fields: Any) -> notifications.Document:
         """Something that reports nothing of hosts and instances."""

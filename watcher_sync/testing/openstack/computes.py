@@ -96,8 +96,8 @@ class Computes:
         zones: dict[str, dict[str, Any]] = {}
         with self._inventory.lock:
             for host in self._inventory.hosts.values():
-                told = {"available": host.alive, "active": not host.disabled, "updated_at": naive(host.updated_at)}
-                zones.setdefault(self._inventory.zone_of(host.name), {})[host.name] = {"nova-compute": told}
+                reported = {"available": host.alive, "active": not host.disabled, "updated_at": naive(host.updated_at)}
+                zones.setdefault(self._inventory.zone_of(host.name), {})[host.name] = {"nova-compute": reported}
         shown = [{"zoneName": zone, "zoneState": {"available": True}, "hosts": hosts} for zone, hosts in zones.items()]
         return json_response({"availabilityZoneInfo": shown})
 
