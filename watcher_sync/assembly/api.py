@@ -35,8 +35,9 @@ from watcher_sync.api.entities import service_type_instances
 from watcher_sync.api.entities.changed_states import ChangedStateList
 from watcher_sync.api.entities.compute_model import ComputeModel
 from watcher_sync.api.entities.differences import Diff
-from watcher_sync.api.entities.entities import EntityHistory, EntityItem, EntityList
 from watcher_sync.api.entities.entity_collection import Collection
+from watcher_sync.api.entities.entity_item import EntityHistory, EntityItem
+from watcher_sync.api.entities.entity_list import EntityList
 from watcher_sync.api.entities.quotas import Quotas
 from watcher_sync.api.entities.search import Search
 from watcher_sync.api.entities.service_type_instances import WritableServiceTypeInstance

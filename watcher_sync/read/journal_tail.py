@@ -26,7 +26,7 @@ from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.database.sqlite_file import is_replaced
 from watcher_sync.storage.epochs import Position, continues, read_position, renew_epoch
 from watcher_sync.storage.schema.tables import Tables
-from watcher_sync.storage.writing.journal import JournalRow, StoredRow, fitting, read_stored
+from watcher_sync.storage.writing.journal import JournalRow, StoredRow, read_stored
 
 LOG = logging.getLogger(__name__)
 
@@ -176,7 +176,8 @@ class JournalTail:
     def _cached(self, begin: int, end: int) -> list[StoredRow]:
         """These rows of the cache, as far as a chunk goes."""
         rows = list(itertools.islice(self._rows, begin, end))
-        return rows[: fitting((row.size for row in rows), _CHUNK_BYTES)]
+        total = itertools.accumulate(row.size for row in rows)
+        return [row for row, size in zip(rows, total, strict=True) if size - row.size < _CHUNK_BYTES]
 
     def wait(self, since: int, seconds: float, epoch: str | None = None) -> bool:
         """Waits until the head is past ``since``, the epoch is another one, or the time is over.

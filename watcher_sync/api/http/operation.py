@@ -237,8 +237,10 @@ def operation(
             if "\0" in value or len(value) > 255:
                 raise Problem(404, f"{request.path[:300]!r} does not exist")
         given = {n: v for n in declared.headers if (v := request.get_header(n)) is not None}
-        require_valid(given, headers_validator, "header", "The headers")
-        require_valid(params, path_validator, "path", "The path")
+        if given:
+            require_valid(given, headers_validator, "header", "The headers")
+        if declared.path:
+            require_valid(params, path_validator, "path", "The path")
         return call
 
     def decorate(method: Callable[..., None]) -> Responder:
@@ -282,6 +284,8 @@ def _require_acceptable(request: falcon.Request, declared: Operation) -> None:
 def _query(request: falcon.Request, declared: Operation, validator: jsonschema.Draft202012Validator) -> dict[str, Any]:
     properties: dict[str, Schema] = declared.query["properties"]
     values: dict[str, Any] = {n: s["default"] for n, s in properties.items() if "default" in s}
+    if not request.query_string and "required" not in declared.query:
+        return values  # the defaults match the schema
     for name, text in falcon.uri.parse_query_string(request.query_string, keep_blank=True).items():
         plain, bracket, member = name.partition("[")
         schema = properties.get(plain)

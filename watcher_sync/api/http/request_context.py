@@ -62,6 +62,13 @@ class RequestContext:
         if not self.may_on(rule, project_id):
             raise self.refusal((rule,))
 
+    def require_everything(self) -> None:
+        """:raises Problem: 401 or 403 when there is an entity, or a field of one, that the caller does not see."""
+        if self.scope is not None:
+            raise self.refusal([ALL_PROJECTS])
+        if not self.sees_admin_only:
+            raise self.refusal([ADMIN_ONLY_FIELDS])
+
     def refusal(self, rules: Sequence[str]) -> Problem:
         """Makes the problem of a request that these rules refuse: 401 without a token, else 403."""
         if not self.known:
