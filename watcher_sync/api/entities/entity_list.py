@@ -122,7 +122,7 @@ class EntityList:
             raise bad_request("query", f"/{as_of.NAME}", f"{as_of.NAME} and versions exclude each other")
         reader, marker = collection.states, call.query.get("marker")
         conditions = scoped_conditions(collection.kind, call)
-        with collection.service.reading() as connection:
+        with collection.service.reading(short=True) as connection:
             seq = read_seq(call, connection, collection.service.tables)
             page = reader.page(
                 connection,
