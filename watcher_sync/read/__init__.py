@@ -7,9 +7,8 @@
 ``entity_reader``     Reads the entities of one kind as JSON text: by id, in pages, or all
 ``filters``           Conditions on the fields of a kind, with one meaning on all databases
 ``host_usage``        Sums what the instances use of hosts
-``journal_reader``    Reads the journal for any number of outlets of one process
+``journal_reader``    One thread reads new journal rows for all readers of a process
 ``journal_signal``    Waits until the journal's head may have moved
-``journal_tail``      One thread reads new journal rows for all readers of a process
 ``level_drifts``      VNF instances whose pods match no level, and since when
 ``member_states``     The state of an entity as one text, the health that it means, and the number of entities by state
 ``past``              The model as it was: its moments, its tables, and what a change undid

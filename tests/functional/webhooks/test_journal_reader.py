@@ -17,7 +17,7 @@ from tests.services.servers import Server
 from tests.waiting import Deadline, deadline, seconds_until, wait_until
 from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.read import journal_signal, journal_tail
+from watcher_sync.read import journal_reader, journal_signal
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
 
@@ -225,7 +225,7 @@ def test_announcements_that_do_not_arrive_lead_to_polls(
 def test_a_backlog_beyond_one_read_is_read_at_once_and_does_not_end_the_listening(
     migrated_postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_tail, "MAX_CACHED_ROWS", 20)
+    monkeypatch.setattr(journal_reader, "MAX_CACHED_ROWS", 20)
     # The query of the safeguard may come before an announcement that the server sends late.
     monkeypatch.setattr(journal_signal, "_SAFEGUARD_SECONDS", 600.0)
     stores = [opened(migrated_postgresql_url, builtin_kinds()) for _ in range(2)]

@@ -7,7 +7,6 @@
 ``etags``            ETag, If-Match and If-None-Match (RFC 9110)
 ``openapi``          Generates the OpenAPI 3.1 document from the operations of the routes
 ``operation``        The declaration of a REST method, and the validation of its requests
-``patterns``         The ``pattern`` of schemas, in which ``$`` is the end of the text
 ``problems``         Answers every error with problem details (RFC 9457)
 ``request_context``  The caller of one request, and what the policy allows it
 ``response_stream``  An answer that is made piece by piece, and what is released when it ends
