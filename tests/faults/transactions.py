@@ -32,7 +32,7 @@ from watcher_sync.model.changes import Change, Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.view import View
 from watcher_sync.model.watch.topics import WatchTopic
-from watcher_sync.read.journal_tail import JournalTail
+from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage import drifts
 from watcher_sync.storage.database import database
 from watcher_sync.storage.epochs import Position, read_position
@@ -242,7 +242,7 @@ def _other_history(w: Writer) -> Position:
 
 
 def _renew_by_tail(w: Writer) -> None:
-    JournalTail(w.database, w.tables, interval=1.0)._begin_again(_other_history(w))
+    JournalReader(w.database, w.tables, interval=1.0)._begin_again(_other_history(w))
 
 
 def _engine(w: Writer) -> EngineRow:
@@ -319,7 +319,7 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "webhooks/worker_rows.py:write": _webhooks,
     "webhooks/worker_rows.py:write_epoch": _write_epoch,
     "storage/writing/store.py:renew": lambda w: w.store.reload(_other_history(w)),
-    "read/journal_tail.py:_begin_again": _renew_by_tail,
+    "read/journal_reader.py:_begin_again": _renew_by_tail,
     "storage/healed_drifts.py:_forget": _heal_drifts,
     "storage/groups/engines.py:write_engine": lambda w: engines.write_engine(w.database, _engine(w)),
     "storage/groups/engines.py:remove_engine": lambda w: engines.remove_engine(w.database, "x"),

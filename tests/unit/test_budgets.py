@@ -22,7 +22,7 @@ BUDGETS = {
     "DCM event": (204, 46),
     "pod of no instance": (238, 43),
     "pod of a VNF instance": (353, 51),
-    "GET /v1/instances": (111, 33),
+    "GET /v1/instances": (79, 20),
     "webhook delivery": (106, 14),
     "gRPC watch event": (48, 9),
 }

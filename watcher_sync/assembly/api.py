@@ -3,10 +3,9 @@
 
 A request passes from outside in::
 
-    request id  ->  span (with [tracing] enabled)  ->  access log  ->  response headers
-        ->  metrics, healthcheck (no authentication)  ->  authentication  ->  caller  ->  audit
-        ->  client address  ->  rate limits
-        ->  Falcon: ids with a slash, validation, resource
+    envelope (request id, logs, headers)  ->  span (with [tracing] enabled)
+        ->  metrics, healthcheck (no authentication)  ->  authentication  ->  caller  ->  audit  ->  rate limits
+        ->  Falcon: validation, resource
 
 ``_MIDDLEWARES`` contains the functions that wrap the application in WSGI middlewares, outermost last.
 """
@@ -20,34 +19,25 @@ import falcon
 from oslo_config import cfg
 
 from watcher_sync.api.changes.cloud_events import WritableEvents
-from watcher_sync.api.edge import (
-    access_log,
-    audit,
-    client_address,
-    healthcheck,
-    metrics,
-    rate_limits,
-    response_headers,
-    spans,
-)
+from watcher_sync.api.edge import audit, healthcheck, metrics, rate_limits, spans
 from watcher_sync.api.edge.feed import Feed
 from watcher_sync.api.entities import service_type_instances
 from watcher_sync.api.entities.changed_states import ChangedStateList
 from watcher_sync.api.entities.compute_model import ComputeModel
 from watcher_sync.api.entities.differences import Diff
-from watcher_sync.api.entities.entities import EntityHistory, EntityItem, EntityList
 from watcher_sync.api.entities.entity_collection import Collection
+from watcher_sync.api.entities.entity_item import EntityHistory, EntityItem
+from watcher_sync.api.entities.entity_list import EntityList
 from watcher_sync.api.entities.quotas import Quotas
 from watcher_sync.api.entities.search import Search
 from watcher_sync.api.entities.service_type_instances import WritableServiceTypeInstance
 from watcher_sync.api.entities.topology import Topology
 from watcher_sync.api.entities.writing import WritableItem, WritableList
-from watcher_sync.api.http import openapi, problems, request_ids
-from watcher_sync.api.http.operation import ValidationMiddleware
-from watcher_sync.api.http.slashes import SlashedIds
+from watcher_sync.api.http import envelope, openapi, problems, request_context
+from watcher_sync.api.http.operation import RequestMiddleware
+from watcher_sync.api.http.request_context import ContextFactory
 from watcher_sync.api.http.versions import LOGIN, OpenApi, Version1, Versions, release
-from watcher_sync.api.identity import authentication, caller, login, policies
-from watcher_sync.api.identity.caller import ContextFactory
+from watcher_sync.api.identity import authentication, login, policies
 from watcher_sync.api.operator.drifts import DriftList
 from watcher_sync.api.operator.engines import EngineList
 from watcher_sync.api.operator.leases import LeaseList
@@ -78,16 +68,13 @@ Wsgi = Callable[..., Iterable[bytes]]
 
 _MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (
     rate_limits.wrap,
-    client_address.wrap,
     audit.wrap,
-    caller.wrap,
+    request_context.wrap,
     authentication.wrap,
     healthcheck.wrap,
     metrics.wrap,
-    response_headers.wrap,
-    access_log.wrap,
     spans.wrap,
-    request_ids.wrap,
+    envelope.wrap,
 )
 
 
@@ -128,10 +115,9 @@ def make_app(
     routes = make_routes(service, dispatcher, sync, grants)
     rules = policies.rules_of(openapi.operations(routes))
     app = falcon.App()
-    app.add_middleware(SlashedIds([kind.plural for kind in service.kinds.values() if kind.name != vnf_instances.KIND]))
-    app.add_middleware(
-        ValidationMiddleware(ContextFactory(service.conf, rules).of_environ, service.conf.api.max_body_bytes)
-    )
+    plurals = [kind.plural for kind in service.kinds.values() if kind.name != vnf_instances.KIND]
+    context_of = ContextFactory(service.conf, rules).of_environ
+    app.add_middleware(RequestMiddleware(context_of, service.conf.api.max_body_bytes, plurals))
     app.req_options.strip_url_path_trailing_slash = True
     app.resp_options.default_media_type = "application/json"
     problems.install(app)

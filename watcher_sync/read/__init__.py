@@ -3,19 +3,14 @@
 
 ``changed_states``    Reads the present states of the entities that changed after a seq
 ``compute_model``     Reads hosts and servers of one generation as the JSON text of one document
-``counting``          Counts entities by owner and state in the database
 ``differences``       What changed of each entity between two seqs
-``encoded_pages``     Encoded entities in immutable pages of text
-``encoded_rows``      Reads the rows of one kind as JSON text
-``entity_pages``      Reads the entities of one kind in pages
-``entity_states``     Reads entities with their versions as JSON text
+``entity_reader``     Reads the entities of one kind as JSON text: by id, in pages, or all
 ``filters``           Conditions on the fields of a kind, with one meaning on all databases
 ``host_usage``        Sums what the instances use of hosts
-``journal_reader``    Reads the journal for any number of outlets of one process
+``journal_reader``    One thread reads new journal rows for all readers of a process
 ``journal_signal``    Waits until the journal's head may have moved
-``journal_tail``      One thread reads new journal rows for all readers of a process
 ``level_drifts``      VNF instances whose pods match no level, and since when
-``member_states``     The state of an entity as one text, and the health that the state means
+``member_states``     The state of an entity as one text, the health that it means, and the number of entities by state
 ``past``              The model as it was: its moments, its tables, and what a change undid
 ``reading``           Reads entities and their history from the tables
 ``removed_entities``  Marks the entities of removed sources

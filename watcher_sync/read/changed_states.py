@@ -15,13 +15,13 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import JournalPurged
-from watcher_sync.read.entity_states import StateReader
+from watcher_sync.read.entity_reader import EntityReader
+from watcher_sync.storage.database.pages import MAX_PAGE_BYTES
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import read_head
 
 _ROWS_PER_ENTITY: Final = 10
 """Journal rows that are read for one page, for each entity that it may have."""
-_MAX_PAGE_BYTES: Final = 8_388_608
 _IDS_AT_ONCE: Final = 1_000
 
 _Key = tuple[str, str]
@@ -66,7 +66,7 @@ class _Changed:
 class ChangedStates:
     """Reads the states of all kinds."""
 
-    def __init__(self, tables: Tables, readers: Mapping[str, StateReader]) -> None:
+    def __init__(self, tables: Tables, readers: Mapping[str, EntityReader]) -> None:
         """:param readers: kind -> reader of its entities."""
         self._tables = tables
         self._readers = readers
@@ -86,7 +86,7 @@ class ChangedStates:
         keys = list(changed)
         states: dict[str, list[msgspec.Raw]] = {}
         found: set[_Key] = set()
-        room = _MAX_PAGE_BYTES
+        room = MAX_PAGE_BYTES
         for start in range(0, len(keys), _IDS_AT_ONCE):
             some = keys[start : start + _IDS_AT_ONCE]
             count, size = self._fitting(connection, some, room)
@@ -142,9 +142,10 @@ class ChangedStates:
         self, connection: sa.Connection, keys: Sequence[_Key], states: dict[str, list[msgspec.Raw]], found: set[_Key]
     ) -> None:
         for kind, ids in _by_kind(keys).items():
-            texts = self._readers[kind].texts(connection, ids)
-            states.setdefault(kind, []).extend(map(msgspec.Raw, texts.values()))
-            found.update((kind, entity_id) for entity_id in texts)
+            reader, texts = self._readers[kind], states.setdefault(kind, [])
+            for row in reader.read(connection, ids):
+                texts.append(msgspec.Raw(reader.encode(row)))
+                found.add((kind, row[reader.position["id"]]))
 
     def _deletions(self, connection: sa.Connection, seqs: Sequence[int]) -> list[Deletion]:
         t = self._tables.journal

@@ -2,7 +2,7 @@
 """Reads hosts, aggregates and servers of one generation from the tables, as the JSON text of one document.
 
 An object column is JSON text already, and goes into the document as it is. The text of the last generation is cached in
-pages. The next reading asks the journal which entities changed since, and encodes only those.
+pages, sorted by id. The next reading asks the journal which entities changed since, and encodes only those.
 
 Guaranteed: a document has exactly the state of its generation. The cache has no lock, because a cached state is
 immutable. Each reading checks that the journal still has the row at which the state was read. So a restored database,
@@ -11,8 +11,9 @@ or a connection that sees an older generation, leads to a complete reading.
 
 from __future__ import annotations
 
+import bisect
 import functools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,8 +21,7 @@ import sqlalchemy as sa
 
 from watcher_sync.model.extra_specs import PCI_CLASS_PREFIX, NumaRequest, PciRequest, numa_request, pci_requests
 from watcher_sync.model.kinds import Kind, Kinds
-from watcher_sync.read.encoded_pages import Pages, merge, pages_of
-from watcher_sync.read.encoded_rows import EncodedRows
+from watcher_sync.read.entity_reader import EntityReader
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.schema.tables import Tables
 
@@ -36,6 +36,9 @@ FIELDS_LEFT_OUT: Final = {
 
 _MAX_CHANGES = 5000
 """Journal rows since the cached state. After more of them, a complete reading costs about as much."""
+
+_PAGE_ROWS: Final = 100
+"""Entities of a new page; a page with twice as many is split."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -66,11 +69,9 @@ class ComputeModelReader:
     def __init__(self, tables: Tables, kinds: Kinds, dialect: str) -> None:
         """:param dialect: sqlite, postgresql or mysql."""
         self._tables = tables
-        asked = {"numa": NumaRequest | None, "pci": list[PciRequest] | None}
-        grouped = {"aggregates": list[Any], "pci": msgspec.Raw}
-        self._aggregates = _rows(tables, kinds["aggregate"], {}, dialect)
-        self._nodes = _rows(tables, kinds["compute_node"], grouped, dialect)
-        self._instances = _rows(tables, kinds["instance"], asked, dialect)
+        self._aggregates = _reader(tables, kinds["aggregate"], dialect)
+        self._nodes = _reader(tables, kinds["compute_node"], dialect, "aggregates", "pci")
+        self._instances = _reader(tables, kinds["instance"], dialect, "numa", "pci")
         self._state: _State | None = None
 
     def read(self, connection: sa.Connection, generation: int) -> Iterator[bytes]:
@@ -123,7 +124,7 @@ class ComputeModelReader:
 
     def _encode_aggregates(self, connection: sa.Connection) -> dict[str, bytes]:
         at = self._aggregates.position["id"]
-        return {row[at]: self._aggregates.encode(row, ()) for row in self._aggregates.read(connection)}
+        return {row[at]: self._aggregates.encode(row) for row in self._aggregates.read(connection)}
 
     def _encode_nodes(self, connection: sa.Connection, ids: Collection[str] | None = None) -> dict[str, bytes]:
         groups: dict[str, list[dict[str, Any]]] = {}
@@ -160,8 +161,8 @@ def _pieces(lists: dict[str, Pages]) -> Iterator[bytes]:
     yield b"}"
 
 
-def _rows(tables: Tables, kind: Kind, computed: dict[str, Any], dialect: str) -> EncodedRows:
-    return EncodedRows(tables.entities[kind.name], kind, fields_of(kind), computed, dialect)
+def _reader(tables: Tables, kind: Kind, dialect: str, *computed: str) -> EntityReader:
+    return EntityReader(tables, kind, dialect, fields_of(kind), computed=computed)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -179,3 +180,77 @@ def _pci_inventories(inventories: str | None) -> msgspec.Raw:
     known = msgspec.json.decode(inventories) if inventories else None
     chosen = None if known is None else {n: i for n, i in known.items() if n.startswith(PCI_CLASS_PREFIX)}
     return msgspec.Raw(_encode(chosen))
+
+
+class EncodedPage(msgspec.Struct, frozen=True, gc=False):
+    """Some entities in immutable text, which is ready to be sent: a comma precedes each.
+
+    So the entities of a page are slices of its text, and exist once in memory.
+    """
+
+    ids: tuple[str, ...]
+    ends: tuple[int, ...]
+    """Where the text of each entity ends."""
+    text: bytes
+
+    def entities(self) -> Iterator[tuple[str, bytes]]:
+        """Each id with the text of its entity."""
+        begin = 0
+        for entity_id, end in zip(self.ids, self.ends, strict=True):
+            yield entity_id, self.text[begin + 1 : end]
+            begin = end
+
+
+Pages = tuple[EncodedPage, ...]
+"""In the order of the ids; no page is empty."""
+
+
+def pages_of(encoded: Mapping[str, bytes]) -> Pages:
+    """The pages of these entities."""
+    return tuple(_split(sorted(encoded.items())))
+
+
+def merge(pages: Pages, changed: Collection[str], encoded: Mapping[str, bytes]) -> Pages:
+    """The pages after some entities changed.
+
+    :param changed: their ids.
+    :param encoded: those of them that exist.
+    """
+    if not pages:
+        return pages_of(encoded)
+    firsts = [page.ids[0] for page in pages]
+    touched: dict[int, list[str]] = {}
+    for entity_id in changed:
+        touched.setdefault(max(0, bisect.bisect_right(firsts, entity_id) - 1), []).append(entity_id)
+    merged: list[EncodedPage] = []
+    for number, page in enumerate(pages):
+        ids = touched.get(number)
+        if ids is None:
+            merged.append(page)
+            continue
+        entities = dict(page.entities())
+        for entity_id in ids:
+            text = encoded.get(entity_id)
+            if text is None:
+                entities.pop(entity_id, None)
+            else:
+                entities[entity_id] = text
+        merged += _split(sorted(entities.items()))
+    return tuple(merged)
+
+
+def _split(entities: Sequence[tuple[str, bytes]]) -> Iterator[EncodedPage]:
+    """One page, or several where they are too many for one."""
+    size = _PAGE_ROWS if len(entities) >= 2 * _PAGE_ROWS else max(1, len(entities))
+    for start in range(0, len(entities), size):
+        yield _page(entities[start : start + size])
+
+
+def _page(entities: Iterable[tuple[str, bytes]]) -> EncodedPage:
+    ids, ends, texts, end = [], [], [b""], 0
+    for entity_id, text in entities:
+        end += len(text) + 1
+        ids.append(entity_id)
+        ends.append(end)
+        texts.append(text)
+    return EncodedPage(tuple(ids), tuple(ends), b",".join(texts))

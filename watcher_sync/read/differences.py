@@ -16,13 +16,13 @@ import sqlalchemy as sa
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.staged import Key, differ
 from watcher_sync.read.row_entities import values_at
+from watcher_sync.storage.database.pages import MAX_PAGE_BYTES
 from watcher_sync.storage.database.types import json_text
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import JournalRow, is_of_kind
 
 _CHUNK_ROWS: Final = 100
 """Rows of an entity that are read at once."""
-_MAX_PAGE_BYTES: Final = 8_388_608
 
 Shown = Callable[[JournalRow], JournalRow | None]
 """A row as the reader sees it; None: it sees nothing of it."""
@@ -97,7 +97,7 @@ def read_differences(
         if found.change is not None:
             sums[key] = found
             size += found.size()
-        if size >= _MAX_PAGE_BYTES and number + 1 < len(keys):
+        if size >= MAX_PAGE_BYTES and number + 1 < len(keys):
             last = key
             break
     fields = {

@@ -11,7 +11,7 @@ does. A list has a value if it contains it. A member is a text, an integer or a 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -53,24 +53,11 @@ class FieldCondition(msgspec.Struct, frozen=True):
     member: str | None = None
 
 
-def clauses(kind: Kind, table: sa.Table, dialect: str, conditions: Iterable[FieldCondition]) -> list[Clause]:
-    """The SQL of conditions.
+def clause(kind: Kind, table: sa.Table, dialect: str, condition: FieldCondition) -> Clause:
+    """The SQL of a condition.
 
     :param dialect: sqlite, postgresql or mysql.
     """
-    return [_clause(kind, table, dialect, each) for each in conditions]
-
-
-def has_part(column: sa.ColumnElement[Any], dialect: str, text: str) -> Clause:
-    """Whether a column contains a text anywhere. No index serves."""
-    if dialect == "postgresql":
-        return sa.func.strpos(column, text) > 0
-    if dialect == "mysql":
-        return sa.func.locate(text.encode(), sa.cast(column, sa.LargeBinary)) > 0
-    return sa.func.instr(column, text) > 0
-
-
-def _clause(kind: Kind, table: sa.Table, dialect: str, condition: FieldCondition) -> Clause:
     column, values = table.c[condition.field], condition.values
     python = str if condition.field == "id" else kind.fields[condition.field].python
     if condition.member is not None:
@@ -84,6 +71,15 @@ def _clause(kind: Kind, table: sa.Table, dialect: str, condition: FieldCondition
         return _begins(column, dialect, values[0])
     same = _equals(column, dialect, values) if python is str else column.in_(values)
     return _negated(column, same) if condition.operator in ("neq", "nin") else same
+
+
+def has_part(column: sa.ColumnElement[Any], dialect: str, text: str) -> Clause:
+    """Whether a column contains a text anywhere. No index serves."""
+    if dialect == "postgresql":
+        return sa.func.strpos(column, text) > 0
+    if dialect == "mysql":
+        return sa.func.locate(text.encode(), sa.cast(column, sa.LargeBinary)) > 0
+    return sa.func.instr(column, text) > 0
 
 
 def _negated(value: sa.ColumnElement[Any], same: Clause) -> Clause:

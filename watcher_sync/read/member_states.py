@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of an entity as one text, computed by the database, and the health that the state means.
+"""The state of an entity as one text, and the health that it means; how many entities of each state another one has.
+
+The database computes the states and counts them.
 
 A pod in the phase Running may crash again and again, so its state follows from its phase, readiness and containers. A
 workload has no state, so it follows from its ready and wanted replicas.
@@ -7,6 +9,7 @@ workload has no state, so it follows from its ready and wanted replicas.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import sqlalchemy as sa
@@ -26,6 +29,9 @@ DEGRADED: Final = "Degraded"
 PROGRESSING: Final = "Progressing"
 SCALED_TO_ZERO: Final = "ScaledToZero"
 READY: Final = "Ready"
+
+Counts = dict[str, dict[str, int]]
+"""Owner ("" for none) -> state ("" where it is unknown) -> how many."""
 
 _STATE_FIELDS = ("state", "status", "phase")
 
@@ -74,3 +80,28 @@ def state_of(kind: Kind, table: sa.Table) -> sa.ColumnElement[Any] | None:
         )
     name = next((name for name in _STATE_FIELDS if name in kind.fields), None)
     return table.c[name] if name is not None else None
+
+
+def count_by_state(
+    connection: sa.Connection,
+    table: sa.Table,
+    *,
+    owner: str,
+    state: sa.ColumnElement[Any],
+    only: Mapping[str, str],
+) -> Counts:
+    """The rows of a table, counted by owner and state.
+
+    It costs one pass over the table's rows and answers as many rows as there are pairs.
+
+    :param owner: the column that says whom a row belongs to.
+    :param state: the column or expression to count by.
+    :param only: column -> value; other rows are not counted.
+    """
+    by, chosen = table.c[owner], (table.c[name] == value for name, value in only.items())
+    rows = sa.select(by.label("owner"), state.label("state")).where(*chosen).subquery()
+    query = sa.select(rows.c.owner, rows.c.state, sa.func.count()).group_by(rows.c.owner, rows.c.state)
+    counts: Counts = {}
+    for owner_id, value, number in connection.execute(query):
+        counts.setdefault(owner_id or "", {})["" if value is None else str(value)] = number
+    return counts

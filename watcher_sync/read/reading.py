@@ -6,21 +6,18 @@ A history is read in pages. A page ends after about 8 MiB of documents, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
+from watcher_sync.storage.database.pages import RowPage
 from watcher_sync.storage.schema.tables import Tables
-from watcher_sync.storage.writing.journal import JournalRow, fitting, is_of_kind, stored_bytes
+from watcher_sync.storage.writing.journal import JournalRow, is_of_kind, journal_page
 
 OUTLET_EVENTS: Final = "outlet.subscription."
 """How the types of rows begin that record the end of a subscription, and change nothing of the entity."""
-
-_MAX_PAGE_BYTES = 8_388_608
-"""Bytes of documents after which a page ends."""
 
 
 class EntityOwner(msgspec.Struct, frozen=True):
@@ -28,28 +25,6 @@ class EntityOwner(msgspec.Struct, frozen=True):
 
     project_id: str | None
     """None: to no project."""
-
-
-_Row = TypeVar("_Row")
-
-
-class RowPage(msgspec.Struct, Generic[_Row], frozen=True):
-    """The rows of a page."""
-
-    rows: list[_Row]
-    more: bool
-    """Whether rows follow after the last one."""
-
-
-def _bounded(
-    connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], documents: Sequence[sa.Column[Any]], limit: int
-) -> RowPage[sa.Row[*tuple[Any, ...]]]:
-    """The first rows of a query: at most ``limit``, whose documents have about 8 MiB, but at least one."""
-    if documents:
-        sizes = query.with_only_columns(stored_bytes(connection, *documents)).limit(limit)
-        limit = fitting(connection.execute(sizes).scalars(), _MAX_PAGE_BYTES) or 1
-    rows = connection.execute(query.limit(limit + 1)).all()
-    return RowPage(list(rows[:limit]), len(rows) > limit)
 
 
 def read_item(connection: sa.Connection, tables: Tables, kind: Kind, entity_id: str) -> dict[str, Any] | None:
@@ -98,20 +73,14 @@ def read_history(
     A page has at most ``limit`` rows of about 8 MiB, but at least one. Rows that moved versions only are left out.
     """
     t = tables.journal
-    query = (
-        sa.select(t)
-        .where(t.c.entity_id == entity_id, is_of_kind(t, kind), t.c.seq > after)
-        .where(
-            sa.or_(
-                sa.type_coerce(t.c.delta, sa.Text()) != "{}",
-                t.c.change != "updated",
-                t.c.event_type.startswith(OUTLET_EVENTS),
-            )
-        )
-        .order_by(t.c.seq)
+    shown = sa.or_(
+        sa.type_coerce(t.c.delta, sa.Text()) != "{}",
+        t.c.change != "updated",
+        t.c.event_type.startswith(OUTLET_EVENTS),
     )
-    page = _bounded(connection, query, [t.c.delta], limit)
-    return RowPage([JournalRow(*row) for row in page.rows], page.more)
+    where = [t.c.entity_id == entity_id, is_of_kind(t, kind), t.c.seq > after, shown]
+    page = journal_page(connection, tables, where, limit)
+    return RowPage([row.decoded() for row in page.rows], page.more)
 
 
 def last_change(connection: sa.Connection, tables: Tables, kind: str, entity_id: str) -> JournalRow | None:
@@ -141,19 +110,13 @@ def read_last(
     """
     t = tables.journal
     wanted = {t.c.entity_id: entity_id, t.c.project_id: project_id}
-    if kind is None:
-        of_kind: sa.ColumnElement[bool] = sa.true()
-    else:
-        of_kind = t.c.kind == kind if entity_id is None else is_of_kind(t, kind)
-    chosen = sa.and_(
-        t.c.seq < before if before is not None else sa.true(),
-        of_kind,
-        *(column == value for column, value in wanted.items() if value is not None),
-    )
-    sizes = sa.select(stored_bytes(connection, t.c.delta)).where(chosen).order_by(t.c.seq.desc()).limit(limit)
-    count = fitting(connection.execute(sizes).scalars(), _MAX_PAGE_BYTES)
-    rows = connection.execute(sa.select(t).where(chosen).order_by(t.c.seq.desc()).limit(count)).all()
-    return [JournalRow(*row) for row in reversed(rows)]
+    where = [column == value for column, value in wanted.items() if value is not None]
+    if kind is not None:
+        where.append(t.c.kind == kind if entity_id is None else is_of_kind(t, kind))
+    if before is not None:
+        where.append(t.c.seq < before)
+    page = journal_page(connection, tables, where, limit, descending=True)
+    return [row.decoded() for row in reversed(page.rows)]
 
 
 def oldest_seq(connection: sa.Connection, tables: Tables) -> int | None:

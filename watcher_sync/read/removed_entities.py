@@ -10,14 +10,35 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import msgspec
 import sqlalchemy as sa
 
+from watcher_sync.model.scopes import EntityScope
 from watcher_sync.storage.groups.removed_sources import Removed, read_removed
 from watcher_sync.storage.groups.source_status import list_sources
 
 MARK: Final = "source_removed"
 """The member of a document; it is absent for all other entities."""
 _MAX_AGE_SECONDS: Final = 5.0
+
+
+class RemovedOfKind(msgspec.Struct, frozen=True):
+    """What removed sources left behind of one kind."""
+
+    removed: Removed
+    scopes: list[EntityScope]
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields by which an entity is in one of the scopes, beside its id."""
+        return tuple(scope.field for scope in self.scopes if scope.field)
+
+    def has(self, row: Mapping[str, Any]) -> bool:
+        """Whether an entity is that of a removed source.
+
+        :param row: its id, and :attr:`fields`.
+        """
+        return self.removed.has(self.scopes, row)
 
 
 class RemovedEntities:
@@ -28,18 +49,14 @@ class RemovedEntities:
         self._monotonic = monotonic
         self._known: tuple[float, Removed] | None = None
 
-    def has(self, kind: str, row: Mapping[str, Any]) -> bool:
-        """Whether an entity is that of a removed source.
+    def of_kind(self, kind: str) -> RemovedOfKind | None:
+        """What removed sources left behind of a kind; None: nothing.
 
-        :param row: all its fields.
         :raises DatabaseUnavailable: the database is unavailable.
         """
-        removed = self._current()
-        scopes = removed.of_kind(kind)
-        return bool(scopes) and removed.has(scopes, row)
-
-    def _current(self) -> Removed:
         known, now = self._known, self._monotonic()
         if known is None or now - known[0] > _MAX_AGE_SECONDS:
             known = self._known = now, read_removed(list_sources(self._database, removed=True))
-        return known[1]
+        removed = known[1]
+        scopes = removed.of_kind(kind) if removed.scopes else []
+        return RemovedOfKind(removed, scopes) if scopes else None

@@ -13,7 +13,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
-from watcher_sync.read.filters import Clause, FieldCondition, Operator, clauses, has_part
+from watcher_sync.read.filters import Clause, FieldCondition, Operator, clause, has_part
 from watcher_sync.storage.schema.tables import Tables
 
 _EXACT: Final = 0
@@ -46,7 +46,7 @@ def ids_of(
     assert kind.name_field is not None
     table = tables.entities[kind.name]
     wanted = [FieldCondition(kind.name_field, "eq", (name,)), *_of_project(scope)]
-    where = clauses(kind, table, connection.dialect.name, wanted)
+    where = [clause(kind, table, connection.dialect.name, each) for each in wanted]
     return list(connection.execute(sa.select(table.c.id).where(*where).order_by(table.c.id).limit(limit)).scalars())
 
 
@@ -79,7 +79,7 @@ def _beginning(
     for name in names:
         for operator in operators:
             wanted = [FieldCondition(name, operator, (text,)), *(_of_project(scope) if kind.is_scoped else ())]
-            where = clauses(kind, table, connection.dialect.name, wanted)
+            where = [clause(kind, table, connection.dialect.name, each) for each in wanted]
             yield from _hits(connection, table, kind, where, text, limit)
 
 
@@ -90,7 +90,7 @@ def _containing(
     columns = [table.c.id] if kind.name_field is None else [table.c.id, table.c[kind.name_field]]
     where = [sa.or_(*(has_part(column, dialect, text) for column in columns))]
     if kind.is_scoped:
-        where += clauses(kind, table, dialect, _of_project(scope))
+        where += [clause(kind, table, dialect, each) for each in _of_project(scope)]
     yield from _hits(connection, table, kind, where, text, limit)
 
 

@@ -16,8 +16,11 @@ import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from watcher_sync.api.entities import as_of
 from watcher_sync.api.entities.entity_collection import Collection
-from watcher_sync.api.entities.entity_pages import read_list
+from watcher_sync.api.entities.entity_list import ListRequest
 from watcher_sync.api.entities.quotas import Quotas
 from watcher_sync.api.entities.writing import CONDITIONS, WritableItem, WritableKind, WritableList
 from watcher_sync.api.http import schemas
@@ -28,7 +31,7 @@ from watcher_sync.api.http.rules import ADMIN, PROJECT_MEMBER
 from watcher_sync.api.http.validation import pointer
 from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
-from watcher_sync.model.visibility import Hidden
+from watcher_sync.model.visibility import NOTHING_HIDDEN, Hidden
 from watcher_sync.model.vnf.levels import MAX_ASPECTS, MAX_SCALE_LEVEL, MAX_VDUS, MOST_PODS, BadRegistration, check
 from watcher_sync.model.vnf.matching import KINDS
 from watcher_sync.operations import DELETE, REGISTER, Operations, Proof
@@ -249,6 +252,8 @@ _FILTER: schemas.Schema = {
     "description": "Only instances that match an attribute filter (SOL013), such as "
     "(eq,vnfProductName,UPF);(gt,instantiatedVnfInfo/scaleStatus/scaleLevel,0). A page may have fewer entries.",
 }
+_MAX_READS = 10
+"""Reads of the table for one page whose instances are filtered after they are read."""
 _EXCLUDED = (sol003.NAME,)
 """Attributes that a list has only if they are asked for."""
 
@@ -270,14 +275,32 @@ class VnfInstanceList(WritableList):
         wanted = _expressions(call)
         names = [path[0] for path in chosen.only or () if path[0] in collection.names]
 
-        def make(row: dict[str, Any], hidden: Hidden) -> dict[str, Any] | None:
+        request = ListRequest(collection, call, names)
+
+        def shown(text: bytes) -> dict[str, Any] | None:
+            row = msgspec.json.decode(text)
             if not wanted:
-                return chosen.of(_document(collection, row, hidden, complete=chosen.shows(sol003.NAME)))
-            document = _document(collection, row, hidden, complete=True)
+                return chosen.of(_document(collection, row, request.hidden, complete=chosen.shows(sol003.NAME)))
+            document = _document(collection, row, request.hidden, complete=True)
             return chosen.of(document) if all(each.matches(document) for each in wanted) else None
 
-        page = read_list(collection, call, list(collection.names), names, make)
-        call.answer({collection.kind.plural: page.rows, **call.next_page(page.marker), **page.about()})
+        rows: list[dict[str, Any]] = []
+        end = request.after
+        with as_of.reading(call, collection.service, collection.kinds_read) as source:
+            for _ in range(_MAX_READS):
+                page = request.read(source, collection.names, NOTHING_HIDDEN, after=end)
+                more = page.more
+                for number, text in enumerate(page.texts(), start=1):
+                    end = page.end(number)
+                    if (document := shown(text)) is not None:
+                        rows.append(document)
+                        if len(rows) == request.limit:
+                            more = more or number < len(page.rows)
+                            break
+                if len(rows) == request.limit or not more:
+                    break
+        marker = request.marker(end) if more and end is not None else None
+        call.answer({collection.kind.plural: rows, **call.next_page(marker), **source.about()})
 
 
 class VnfInstanceItem(WritableItem):

@@ -22,10 +22,11 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.api.edge.access_log import AUDIT
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.http import schemas
-from watcher_sync.api.http.operation import JSON, Answer, Body, Call, Rule, operation
+from watcher_sync.api.http.bodies import Body
+from watcher_sync.api.http.envelope import AUDIT
+from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import Problem, held_by, not_found
 from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import ADMIN, PROJECT_MEMBER, PROJECT_READER

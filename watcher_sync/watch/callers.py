@@ -17,9 +17,8 @@ from oslo_config import cfg
 from oslo_policy import policy
 from oslo_utils import timeutils
 
-from watcher_sync.api.http.request_context import RequestContext
+from watcher_sync.api.http.request_context import ContextFactory, RequestContext
 from watcher_sync.api.http.rules import PROJECT_READER, SCOPES, base_rules
-from watcher_sync.api.identity.caller import ContextFactory
 from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.conf import keystone as keystone_options
 from watcher_sync.conf.outlet_watch import GROUP, auth_strategy

@@ -14,10 +14,8 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.storage.schema.tables import Tables
-from watcher_sync.storage.writing.journal import JournalRow, fitting, stored_bytes
+from watcher_sync.storage.writing.journal import JournalRow, journal_page
 
-_MAX_CHUNK_BYTES: Final = 8_388_608
-"""Bytes of deltas that one call reads, about."""
 _NO_DELTA: Final = "{}"
 
 
@@ -37,19 +35,12 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
         :param position: the rows are after it, or before it if descending; None: from the journal's first or last row.
         """
         t = tables.journal
-        columns = [t.c[name] for name in JournalRow.__struct_fields__]
-        query = self._query(t, position)
-        sizes = query.with_only_columns(stored_bytes(connection, t.c.delta)).limit(limit)
-        count = fitting(connection.execute(sizes).scalars(), _MAX_CHUNK_BYTES)
-        if not count:
-            return []
-        return [JournalRow(*row) for row in connection.execute(query.with_only_columns(*columns).limit(count))]
-
-    def _query(self, t: sa.Table, position: int | None) -> sa.Select[tuple[int]]:
         has_delta = sa.or_(t.c.change != "updated", sa.type_coerce(t.c.delta, sa.Text()) != _NO_DELTA)
-        query = sa.select(t.c.seq).where(t.c.kind.in_(self.kinds), t.c.change.in_(self.changes), has_delta)
+        where = [t.c.kind.in_(self.kinds), t.c.change.in_(self.changes), has_delta]
         if self.project_id is not None:
-            query = query.where(t.c.project_id == self.project_id)
+            where.append(t.c.project_id == self.project_id)
         if position is not None:
-            query = query.where(t.c.seq < position if self.descending else t.c.seq > position)
-        return query.order_by(t.c.seq.desc() if self.descending else t.c.seq)
+            where.append(t.c.seq < position if self.descending else t.c.seq > position)
+        return [
+            row.decoded() for row in journal_page(connection, tables, where, limit, descending=self.descending).rows
+        ]

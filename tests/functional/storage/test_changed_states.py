@@ -15,7 +15,7 @@ from watcher_sync.exceptions import JournalPurged
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.read import changed_states
 from watcher_sync.read.changed_states import ChangedPage, ChangedStates
-from watcher_sync.read.entity_states import StateReader
+from watcher_sync.read.entity_reader import state_reader
 from watcher_sync.storage.stored.retention import Retention, purge
 from watcher_sync.storage.writing.store import Store
 
@@ -26,7 +26,7 @@ def meter(entity_id: str, version: str, **fields: object) -> Upsert:
 
 def read(store: Store, since: int, limit: int = 1_000) -> ChangedPage:
     dialect = store.database.dialect.name.replace("mariadb", "mysql")
-    readers = {name: StateReader(store.tables, kind, dialect) for name, kind in store.kinds.items()}
+    readers = {name: state_reader(store.tables, kind, dialect) for name, kind in store.kinds.items()}
     with store.database.connect() as connection:
         return ChangedStates(store.tables, readers).read(connection, since, limit)
 
@@ -72,7 +72,7 @@ def test_nothing_has_changed_after_the_head(history: Store) -> None:
 
 def test_pages_reach_every_change(history: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for limit, max_bytes in itertools.product((1, 2, 3), (1, 8_388_608)):
-        monkeypatch.setattr(changed_states, "_MAX_PAGE_BYTES", max_bytes)
+        monkeypatch.setattr(changed_states, "MAX_PAGE_BYTES", max_bytes)
         assert read_to_the_head(history, limit) == ({"a": ("y", "2"), "c": (None, "3")}, {"b", "d"})
 
 

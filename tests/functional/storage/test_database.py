@@ -6,12 +6,13 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from tests.functional.storage.conftest import opened
+from tests.functional.storage.listing import read_page
 from tests.functional.storage.writing import cycle_on, meter
 from tests.migrated import migrate
 from tests.services.servers import Server
 from tests.simulated import told
 from watcher_sync.commit.batch import Batch
-from watcher_sync.read.entity_pages import Sort, read_page
+from watcher_sync.read.entity_reader import Sort
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 from watcher_sync.storage.writing.store import Store
 

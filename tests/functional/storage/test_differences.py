@@ -59,7 +59,7 @@ def compared(before: Dump, after: Dump) -> Compared:
 def test_the_differences_are_those_of_the_dumps_on_pages_of_any_size(
     store: Store, monkeypatch: pytest.MonkeyPatch, max_bytes: int
 ) -> None:
-    monkeypatch.setattr(differences, "_MAX_PAGE_BYTES", max_bytes)
+    monkeypatch.setattr(differences, "MAX_PAGE_BYTES", max_bytes)
     monkeypatch.setattr(differences, "_CHUNK_ROWS", 2)
     cycle = cycle_on(store)
     taken: dict[int, Dump] = {0: dump(cycle)}

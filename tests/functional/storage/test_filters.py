@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from hypothesis import strategies as st
 
 from tests.functional.storage.conftest import opened
+from tests.functional.storage.listing import read_page
 from tests.functional.storage.writing import cycle_on
 from tests.simulated import by_facet, told
 from watcher_sync.commit.batch import Batch
@@ -23,8 +24,7 @@ from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Entity, Kind, Kinds
 from watcher_sync.read import search
-from watcher_sync.read.entity_pages import After, Sort, read_page
-from watcher_sync.read.entity_states import StateReader
+from watcher_sync.read.entity_reader import After, Sort, state_reader
 from watcher_sync.read.filters import FieldCondition
 from watcher_sync.storage.writing.store import Store
 
@@ -210,13 +210,13 @@ def test_a_document_with_a_nul_character_is_no_obstacle_to_filters_by_members(st
 def test_numbers_with_a_fraction_and_the_pages_of_states_are_filtered_too(store: Store) -> None:
     filled(store)
     kind, nodes = store.kinds["compute_node"], list(store.load().snapshot().all("compute_node"))
-    reader = StateReader(store.tables, kind, store.database.dialect.name)
+    reader = state_reader(store.tables, kind, store.database.dialect.name)
     for operator, ratio in itertools.product(("eq", "neq", "gt", "gte", "lt", "lte"), RATIOS):
         one = FieldCondition("vcpu_ratio", operator, (ratio,))  # type: ignore[arg-type]
         expected = sorted(e.id for e in nodes if holds(e, one))
         assert read_ids(store, kind, [one]) == expected
         with store.database.connect() as connection:
-            assert len(reader.read(connection, limit=100, conditions=[one]).texts) == len(expected)
+            assert len(reader.page(connection, limit=100, conditions=[one]).rows) == len(expected)
 
 
 def test_a_filtered_list_has_each_entity_that_matches_throughout_once_while_others_change(store: Store) -> None:

@@ -69,7 +69,7 @@ def test_the_last_changes_of_a_rare_kind_come_from_the_index(store: Store) -> No
         with queries_of(store) as sent:
             rows = reading.read_last(connection, store.tables, 20, kind="aggregate")
         assert [row.entity_id for row in rows] == [f"a{n}" for n in range(RARE)]
-        assert len(sent) == 2
+        assert len(sent) == 1
         for plan in plans(connection, sent):
             assert "ix_journal_kind" in plan, plan
 
@@ -88,6 +88,6 @@ def test_the_changes_of_one_entity_come_from_the_index_by_entity(store: Store, a
             undoing.last_writes(connection, store.tables, "meter", ["m7", "m8"], RARE + COMMON)
             list(differences._rows(connection, store.tables, ("meter", "m7"), 0, RARE + COMMON))
             level_drifts._since(connection, store.tables, ["v7"])
-        assert len(sent) >= 7
+        assert len(sent) == 7
         for plan in plans(connection, sent):
             assert "ix_journal_entity" in plan, plan

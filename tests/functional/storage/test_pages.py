@@ -3,12 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from tests.functional.storage.listing import read_page
 from tests.functional.storage.writing import cycle_on, meter
 from tests.simulated import told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.model.changes import Upsert
+from watcher_sync.model.kinds import Kind
 from watcher_sync.read import reading
-from watcher_sync.read.entity_pages import After, Sort, read_page
+from watcher_sync.read.entity_reader import After, Sort
+from watcher_sync.read.filters import FieldCondition
+from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import read_since
 
 KIND = "service_type_instance"
@@ -22,21 +30,34 @@ def test_pages_end_at_their_bytes_and_reach_every_row(store):
         cycle.run(Batch(events=[told(entity_id, Upsert(KIND, entity_id, "1", {"spec": spec}))]))
     cycle.run(Batch(events=[told("i00", Upsert(KIND, "i00", "2", {"spec": {"spec": {}}}))]))
     tables, kind = store.tables, store.kinds[KIND]
-    sizes, ids = [], []
     with store.database.connect() as connection:
-        more = True
-        while more:
-            after = After(None, ids[-1]) if ids else None
-            page = read_page(
-                connection, tables, kind, names=["spec", "output_spec"], sort=Sort(), after=after, limit=100
-            )  # fmt: skip
-            ids += [row["id"] for row in page.rows]
-            sizes.append(len(page.rows))
-            more = page.more
-        assert (ids, sizes) == (IDS, [18, 6])
+        for field in ("id", "service_type", "provider_name"):
+            assert pages_of(connection, tables, kind, Sort(field)) == (IDS, [18, 6])
+            assert pages_of(connection, tables, kind, Sort(field, descending=True)) == (IDS[::-1], [17, 7])
+        wanted = [FieldCondition("service_type", "eq", ("vm",))]
+        assert pages_of(connection, tables, kind, Sort(), wanted) == (IDS, [18, 6])
+        assert [row.seq for row in reading.read_last(connection, tables, 100)] == list(range(9, 26))
         history = reading.read_history(connection, tables, KIND, "i00", after=0, limit=1)
         assert ([row.seq for row in history.rows], history.more) == ([1], True)
         assert len(read_since(connection, tables, 0, 100, 8_388_608)) == 17
+
+
+def pages_of(
+    connection: sa.Connection, tables: Tables, kind: Kind, sort: Sort, conditions: Sequence[FieldCondition] = ()
+) -> tuple[list[str], list[int]]:
+    """The ids of a list, and the numbers of rows of its pages."""
+    ids: list[str] = []
+    sizes: list[int] = []
+    after, more = None, True
+    while more:
+        names = ["spec", "output_spec", "service_type", "provider_name"]
+        page = read_page(
+            connection, tables, kind, names=names, conditions=conditions, sort=sort, after=after, limit=100
+        )
+        ids += [row["id"] for row in page.rows]
+        sizes.append(len(page.rows))
+        after, more = After(page.rows[-1][sort.field], ids[-1]), page.more
+    return ids, sizes
 
 
 def test_the_last_rows_of_a_kind_and_of_an_entity_are_chosen_by_the_database(store):

@@ -14,13 +14,14 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import strategies as st
 
+from tests.functional.storage.listing import read_page
 from tests.functional.storage.writing import cycle_on
 from tests.simulated import NOON, by_facet, told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.changes import Change, Delete, Upsert
-from watcher_sync.read.entity_pages import After, Sort, read_page
+from watcher_sync.read.entity_reader import After, Sort
 from watcher_sync.read.past import past_models, undoing
 from watcher_sync.read.past.moments import MomentPurged, moment_of
 from watcher_sync.read.past.past_models import PastModels, add_seqs

@@ -161,11 +161,16 @@ def test_the_removed_sources_are_read_every_few_seconds(store, left_behind):
     now = [0.0]
     known = RemovedEntities(store.database, monotonic=lambda: now[0])
     pod = {"id": "core", "cluster": "core"}
-    assert not known.has("pod", pod)
+    assert not is_removed(known, pod)
     mark_removed(store.database, "default", [], datetime.datetime.now(datetime.UTC))
-    assert not known.has("pod", pod)
+    assert not is_removed(known, pod)
     now[0] = 6.0
-    assert known.has("pod", pod)
+    assert is_removed(known, pod)
+
+
+def is_removed(known: RemovedEntities, pod: dict[str, str]) -> bool:
+    removed = known.of_kind("pod")
+    return removed is not None and removed.has(pod)
 
 
 @pytest.fixture(params=["service_type_instances", "vnf_instances"])

@@ -11,7 +11,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from tests.unit.api.conftest import Client
 from watcher_sync.api.edge import spans
-from watcher_sync.api.http import request_ids
+from watcher_sync.api.http import envelope
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
@@ -30,7 +30,7 @@ def provider(exporter):
 
 @pytest.fixture
 def traced(application, provider, conf):
-    return Client(request_ids.wrap(spans.traced(application, provider), conf))
+    return Client(envelope.wrap(spans.traced(application, provider), conf))
 
 
 def test_a_request_is_a_server_span_in_the_trace_of_its_caller(traced, truth, exporter):

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.unit.api.conftest import Client
-from watcher_sync.api.identity.caller import NOAUTH_USER
+from watcher_sync.api.http.request_context import NOAUTH_USER
 from watcher_sync.assembly.api import make_application
 from watcher_sync.watch.api import events as watch_events
 from watcher_sync.watch.rows import Candidates

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from tests.simulated import telling, told
@@ -11,7 +13,7 @@ from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
-from watcher_sync.read import entity_pages
+from watcher_sync.read import entity_reader
 from watcher_sync.storage.writing import journal
 
 COUNT, SIZE = 45, 400_000
@@ -66,7 +68,7 @@ def test_a_history_ends_its_pages_at_their_bytes_and_its_markers_reach_every_row
 
 
 def test_a_page_has_at_least_one_row_and_the_last_one_has_no_marker(client, store, monkeypatch):
-    monkeypatch.setattr(entity_pages, "_MAX_PAGE_BYTES", 1)
+    monkeypatch.setattr(entity_reader, "bounded_page", functools.partial(entity_reader.bounded_page, max_bytes=1))
     committed(store, *((entity_id, "1", 10) for entity_id in "abc"))
     found = pages(client, "/v1/service_type_instances", "service_type_instances")
     assert [[row["id"] for row in page] for page in found] == [["a"], ["b"], ["c"]]

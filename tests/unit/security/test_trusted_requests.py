@@ -8,8 +8,8 @@ from keystonemiddleware.fixture import AuthTokenFixture
 
 from tests.simulated import telling, told
 from tests.unit.api.conftest import Client
-from watcher_sync.api.http.patterns import compiled
-from watcher_sync.api.identity.origins import is_foreign_origin
+from watcher_sync.api.http.validation import compiled
+from watcher_sync.api.identity.authentication import is_foreign_origin
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle

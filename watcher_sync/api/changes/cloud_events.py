@@ -21,7 +21,8 @@ from typing import Any
 from watcher_sync.api.changes.events import Events
 from watcher_sync.api.edge.feed import Feed
 from watcher_sync.api.http import schemas
-from watcher_sync.api.http.operation import JSON, Answer, Body, Call, Rule, operation
+from watcher_sync.api.http.bodies import Body
+from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import bad_request
 from watcher_sync.api.http.rules import ADMIN, ADMIN_OR_SERVICE
 from watcher_sync.api.http.validation import pointer, require_valid, validator

@@ -31,6 +31,7 @@ from watcher_sync.api.identity.visibility import Visibility, sight_of
 from watcher_sync.api.service import Service
 from watcher_sync.exceptions import JournalPurged, StorageError
 from watcher_sync.read import reading
+from watcher_sync.storage.database.pages import MAX_PAGE_BYTES
 from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.storage.writing.journal import JournalRow, first_since
 from watcher_sync.wire.fields import parse_time
@@ -39,9 +40,6 @@ EVENT_STREAM = "text/event-stream"
 
 _MAX_SCANNED_ROWS = 10_000
 """Journal rows that the API reads for one page. A filtered page may end early; ``next_since`` has the position."""
-
-_MAX_PAGE_BYTES = 8_388_608
-"""Bytes of the deltas that the API reads for one page, about."""
 
 _MAX_LAST_ROWS = 1_000
 """Rows of one query for the last changes."""
@@ -194,7 +192,7 @@ def _read_last(service: Service, limit: int, chosen: ChangeFilter) -> tuple[list
     with service.reading() as connection:
         position = read_position(connection, service.tables)
         head = position.seq
-        while len(found) < limit and scanned < _MAX_SCANNED_ROWS and size < _MAX_PAGE_BYTES:
+        while len(found) < limit and scanned < _MAX_SCANNED_ROWS and size < MAX_PAGE_BYTES:
             rows = reading.read_last(
                 connection,
                 service.tables,
@@ -238,7 +236,7 @@ def _scan(feed: Feed, since: int, limit: int, chosen: ChangeFilter) -> tuple[lis
                 if len(found) == limit:
                     return found, reached
         size += sum(row.size() for row in rows)
-        if size >= _MAX_PAGE_BYTES:
+        if size >= MAX_PAGE_BYTES:
             break
     return found, reached
 

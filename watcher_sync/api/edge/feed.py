@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The end of the journal for the streams and long polls of a process, and how many of them there may be.
 
-One thread reads new rows for all (:mod:`watcher_sync.read.journal_tail`). PostgreSQL announces each commit, so idle
+One thread reads new rows for all (:mod:`watcher_sync.read.journal_reader`). PostgreSQL announces each commit, so idle
 streams cost it nothing. Other databases are polled: 64 idle streams cost 20 one-row queries a second, not 1,280.
 
 A waiting request occupies a thread of the WSGI server. ``[api] max_streams`` limits their number; further requests get
@@ -19,11 +19,14 @@ import sqlalchemy as sa
 
 from watcher_sync.api.edge.rate_limits import Identity, TokenBuckets
 from watcher_sync.api.http.problems import Problem
-from watcher_sync.read.journal_tail import MAX_CACHED_BYTES, MAX_CACHED_ROWS, JournalTail
+from watcher_sync.read.journal_reader import MAX_CACHED_BYTES, MAX_CACHED_ROWS, JournalReader
 from watcher_sync.storage.schema.tables import Tables
 
 _BUSY_SECONDS = 0.05
 """The pause after a read of many rows: a busy engine commits more often than streams need."""
+
+_IDLE_SECONDS = 60.0
+"""How long the thread continues without a waiting stream."""
 
 __all__ = ["MAX_CACHED_BYTES", "MAX_CACHED_ROWS", "Feed", "Slot"]
 
@@ -44,7 +47,7 @@ class Slot:
         self.release()
 
 
-class Feed(JournalTail):
+class Feed(JournalReader):
     """Waits for journal rows on behalf of all streams of a process. Used by all threads."""
 
     def __init__(
@@ -67,9 +70,14 @@ class Feed(JournalTail):
         :param rates: limit how often an identity takes a slot; None: no limit.
         """
         super().__init__(
-            engine, tables, interval=interval, listen=True, busy_seconds=_BUSY_SECONDS, monotonic=monotonic
+            engine,
+            tables,
+            interval=interval,
+            busy_seconds=_BUSY_SECONDS,
+            idle_seconds=_IDLE_SECONDS,
+            monotonic=monotonic,
         )
-        # The tail's lock guards these, too.
+        # The reader's lock guards these, too.
         self._slots = slots
         self._slots_per_identity = slots if slots_per_identity is None else slots_per_identity
         self._rates = rates

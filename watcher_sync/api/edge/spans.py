@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
 
-from watcher_sync.api.http.request_ids import GLOBAL_REQUEST_ID, REQUEST_ID
+from watcher_sync.api.http.envelope import GLOBAL_REQUEST_ID, REQUEST_ID
 from watcher_sync.tracing import SCOPE, make_provider
 
 if TYPE_CHECKING:

@@ -5,11 +5,10 @@
 ``changed_states``          ``GET /v1/states``: the states of what changed after a position, for a copy of the model
 ``compute_model``           ``GET /v1/compute_model``: hosts and servers of one generation, for optimisers
 ``differences``             ``GET /v1/diff``: what changed of each entity between two moments
-``entities``                List, item and history of every kind
 ``entity_collection``       What the resources of one kind share
 ``entity_filters``          The filters of a list: ``field=value``, ``field=op:value``
-``entity_pages``            Reads a page of a list as its query asks for it
-``entity_states``           Entities with their versions: who may read them, and their schema
+``entity_item``             Item and history of every kind
+``entity_list``             The list of every kind
 ``host_usage``              The fields ``used_*`` and ``free_*`` of compute nodes
 ``quotas``                  The maximum number of entities of a kind in one project
 ``search``                  ``GET /v1/search``: entities of all kinds by their names and ids

@@ -85,6 +85,11 @@ class ReadSource:
         self._service = service
         self._database = database
 
+    def about(self) -> dict[str, Any]:
+        """The members of an answer that say what it shows."""
+        moment = self.moment
+        return {"seq": self.seq} | ({} if moment is None else {NAME: {"seq": moment.seq, "time": moment.time}})
+
     def add_seqs(self, kind: Kind, rows: Sequence[dict[str, Any]]) -> None:
         """Complete the seqs of rows that were read."""
         if self.moment is not None:
@@ -92,14 +97,16 @@ class ReadSource:
 
 
 @contextlib.contextmanager
-def reading(call: Call, service: Service, kinds: Collection[str]) -> Iterator[ReadSource]:
+def reading(call: Call, service: Service, kinds: Collection[str], *, short: bool = False) -> Iterator[ReadSource]:
     """Opens what the request asks for, the present or the past; its headers name the epoch and the moment.
 
     :param kinds: the names of the kinds that are read.
+    :param short: whether the request computes nothing while it reads the present.
     :raises Problem: 410 or 400, see the module.
     """
     is_past = NAME in call.query
-    with service.past.admitted() if is_past else contextlib.nullcontext(), service.reading() as connection:
+    admitted = service.past.admitted() if is_past else contextlib.nullcontext()
+    with admitted, service.reading(short=short and not is_past) as connection:
         head = read_position(connection, service.tables)
         require_epoch(call, head)
         moment = asked_moment(call, service, connection, head)
@@ -146,11 +153,6 @@ def require_known_fields(kind: Kind, names: Iterable[str], call: Call) -> None:
     """:raises Problem: 400 when the request filters or sorts the past by a field that the journal does not have."""
     if NAME in call.query and kind.last_seen_field is not None and kind.last_seen_field in set(names):
         raise bad_request("query", f"/{kind.last_seen_field}", f"{kind.last_seen_field} is unknown with {NAME}")
-
-
-def answer(moment: Moment | None) -> dict[str, Any]:
-    """The member of a list that names the moment, if it is of the past."""
-    return {} if moment is None else {NAME: {"seq": moment.seq, "time": moment.time}}
 
 
 def _found(

@@ -16,7 +16,6 @@ from __future__ import annotations
 import msgspec
 
 from watcher_sync.api.entities.entity_collection import Collection
-from watcher_sync.api.entities.entity_states import require_all
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.epochs import QUERY, require_epoch
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
@@ -88,7 +87,7 @@ class ChangedStateList:
 
     def read(self, call: Call) -> None:
         """Answers with one page."""
-        require_all(call)
+        call.context.require_everything()
         with self._service.reading() as connection:
             require_epoch(call, read_position(connection, self._service.tables))
             page = self._states.read(connection, call.query["since"], call.query["limit"])

@@ -24,7 +24,7 @@ from watcher_sync.api.edge.rate_limits import identity_of
 from watcher_sync.api.http import etags, schemas
 from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.http.response_stream import ResponseStream
-from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS, ADMIN_OR_SYSTEM_READER, ALL_PROJECTS
+from watcher_sync.api.http.rules import ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import Kind
 from watcher_sync.read import compute_model
@@ -92,9 +92,7 @@ class ComputeModel:
 
     def show(self, call: Call) -> None:
         """Answers with a stream, or with 304 where nothing has changed."""
-        context = call.context
-        if context.scope is not None or not context.sees_admin_only:
-            raise context.refusal([ALL_PROJECTS, ADMIN_ONLY_FIELDS])
+        call.context.require_everything()
         with contextlib.ExitStack() as stack:
             slot = self._feed.take_slot(identity_of(call.request.env))
             stack.callback(slot.release)

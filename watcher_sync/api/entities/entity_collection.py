@@ -7,6 +7,7 @@ A kind with a ``project_id`` is scoped: a caller sees the entities of its projec
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -20,11 +21,13 @@ from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.visibility import Hidden, seen
 from watcher_sync.read import reading
-from watcher_sync.read.entity_states import StateReader
-from watcher_sync.read.removed_entities import MARK
+from watcher_sync.read.entity_reader import EntityReader, state_reader
 
 _MAX_SORT_CHARS = 600
 """Characters of a text by which a list can be sorted: a marker has room for them."""
+
+_MAX_READERS = 64
+"""Choices of fields of one kind whose reader a process remembers."""
 
 
 class Collection:
@@ -38,7 +41,18 @@ class Collection:
         self.kinds_read = (kind.name, "instance") if self.computed else (kind.name,)
         """The kinds whose tables have what the answers have."""
         self.names = (*kind.public, *self.computed, "seq")
-        self.states = StateReader(service.tables, kind, service.store.database.dialect.name)
+        self.states = state_reader(service.tables, kind, service.store.database.dialect.name)
+        self._public = frozenset(kind.public)
+        self._reader = functools.lru_cache(maxsize=_MAX_READERS)(
+            lambda dialect, columns, computed, fields: EntityReader(
+                service.tables,
+                kind,
+                dialect,
+                columns,
+                computed=computed,
+                beside=tuple(dict.fromkeys(("id", "seq", *host_usage.columns(computed), *fields))),
+            )
+        )
         read = PROJECT_READER if kind.is_scoped else ADMIN_OR_SYSTEM_READER
         self.rules = {what: Rule(f"{kind.plural}:{what}", read) for what in ("list", "show", "history")}
 
@@ -120,16 +134,18 @@ class Collection:
 
         :param row: all its fields.
         """
-        return self.service.removed.has(self.kind.name, row)
+        removed = self.service.removed.of_kind(self.kind.name)
+        return removed is not None and removed.has(row)
 
-    def mark(self, rows: Iterable[Mapping[str, Any]], documents: Iterable[dict[str, Any]]) -> None:
-        """Mark the documents of the entities of removed sources.
+    def reader(self, dialect: str, names: tuple[str, ...], fields: tuple[str, ...] = ()) -> EntityReader:
+        """Reads entities for a list.
 
-        :param rows: all fields of each entity.
+        :param names: the members of an entity, in declared order.
+        :param fields: what the list needs of an entity beside them, its id, its seq, and what ``computed`` needs.
         """
-        for row, document in zip(rows, documents, strict=True):
-            if self.is_of_removed(row):
-                document[MARK] = True
+        columns = tuple(name for name in names if name in self._public)
+        computed = tuple(name for name in names if name not in self._public)
+        return self._reader(dialect, columns, computed, fields)
 
     def selected(self, row: Mapping[str, Any], names: list[str] | None, hidden: Hidden) -> dict[str, Any]:
         """Returns the chosen fields in declared order.

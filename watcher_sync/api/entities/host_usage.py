@@ -7,7 +7,7 @@ the request chooses other fields.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -42,13 +42,12 @@ FIELDS: Final[Mapping[str, Schema]] = {
 """Field -> its schema."""
 
 
-def columns(names: Sequence[str]) -> list[str]:
-    """The columns to read for the chosen fields."""
-    chosen = [name for name in names if name not in FIELDS]
-    return chosen if len(chosen) == len(names) else list(dict.fromkeys(["id", *chosen, *_CAPACITY]))
+def columns(names: Iterable[str]) -> tuple[str, ...]:
+    """The columns from which the chosen ones of these fields are computed."""
+    return () if FIELDS.keys().isdisjoint(names) else ("id", *_CAPACITY)
 
 
-def add(connection: sa.Connection, tables: Tables, rows: Collection[dict[str, Any]], names: Sequence[str]) -> None:
+def add(connection: sa.Connection, tables: Tables, rows: Collection[dict[str, Any]], names: Iterable[str]) -> None:
     """Add the chosen ones of these fields to rows that :func:`columns` names the columns of."""
     if FIELDS.keys().isdisjoint(names):
         return

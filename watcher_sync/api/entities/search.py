@@ -87,7 +87,7 @@ class Search:
             hits = search.search(source.connection, service.tables, kinds, call.context.scope, query["q"], limit + 1)
         call.response.set_header("Cache-Control", "no-store")
         results = [_document(hit) for hit in hits[:limit]]
-        call.answer({"results": results, "more": len(hits) > limit, "seq": source.seq, **as_of.answer(source.moment)})
+        call.answer({"results": results, "more": len(hits) > limit, **source.about()})
 
 
 def _may_search(context: RequestContext, kind: Kind) -> bool:

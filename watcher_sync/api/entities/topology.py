@@ -29,8 +29,7 @@ from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
-from watcher_sync.read.counting import Counts, count_by_state
-from watcher_sync.read.member_states import HEALTHS, Health, health_of, state_of
+from watcher_sync.read.member_states import HEALTHS, Counts, Health, count_by_state, health_of, state_of
 
 MAX_ENTRIES = 500
 """The maximum number of entries of one kind in an answer."""
@@ -153,7 +152,7 @@ class Topology:
         with as_of.reading(call, service, self._kinds_read) as source:
             groups = [_group(service, source.connection, g, call.context, search, limit) for g in self._groups]
         call.response.set_header("Cache-Control", "no-store")
-        call.answer({"seq": source.seq, "groups": groups, **as_of.answer(source.moment)})
+        call.answer({"groups": groups, **source.about()})
 
 
 def _group(

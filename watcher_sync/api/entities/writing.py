@@ -22,11 +22,13 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from watcher_sync.api.entities.entities import EntityItem, EntityList
 from watcher_sync.api.entities.entity_collection import Collection
+from watcher_sync.api.entities.entity_item import EntityItem
+from watcher_sync.api.entities.entity_list import EntityList
 from watcher_sync.api.entities.quotas import Quotas
 from watcher_sync.api.http import etags, schemas
-from watcher_sync.api.http.operation import JSON, Answer, Body, Call, Rule, operation
+from watcher_sync.api.http.bodies import Body
+from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import Problem, not_found
 from watcher_sync.api.http.rules import PROJECT_MEMBER
 from watcher_sync.api.http.schemas import Schema

@@ -24,25 +24,29 @@ the method's transaction because of a deadlock. The schema's type converts a que
 
 from __future__ import annotations
 
-import fnmatch
 import functools
 import inspect
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import falcon
 import jsonschema
 import msgspec
 
+from watcher_sync.api.http.bodies import Body, read_body
 from watcher_sync.api.http.problems import Problem, bad_request
 from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.schemas import Schema
 from watcher_sync.api.http.validation import pointer, require_valid, validator
 from watcher_sync.storage.database.conflicts import run_with_retries
-from watcher_sync.wire import json as wire_json
 
 JSON = "application/json"
+
+_HISTORY = "/history"
+
+_HIDDEN_SLASH = "\ufdd0"
+"""Replaces a slash. It is no character of any text (a noncharacter of Unicode)."""
 
 REPEATS = "x-repeats"
 """Member of the schema of a parameter: a request may have it several times, once for each entry of the array."""
@@ -73,40 +77,6 @@ class Answer(msgspec.Struct, frozen=True):
     description: str = "Done"
     headers: tuple[str, ...] = ()
     media_types: tuple[str, ...] = (JSON,)
-
-
-class Body(msgspec.Struct, frozen=True):
-    """The declaration of a request's body.
-
-    :ivar schemas: media type -> schema.
-    :ivar raw: media types that the method itself decodes, because a schema cannot describe them. The description of
-        the operation explains them. In a pattern ``*`` matches any characters.
-    :ivar untyped: whether the method itself decodes a body without a declared media type, too.
-    :ivar default: the media type of a body that declares none; empty: such a body is refused, or left to the method.
-    :ivar not_json: the status of the answer to a body that is not JSON. An empty body is 400 in any case.
-    :ivar prepare: converts a decoded document to the form that its schema describes.
-    :ivar max_bytes: the size of a body, if it is smaller than the limit of all bodies.
-    """
-
-    schemas: Mapping[str, Schema]
-    required: bool = True
-    raw: tuple[str, ...] = ()
-    untyped: bool = False
-    default: str = ""
-    not_json: int = 400
-    prepare: Callable[[Any], Any] | None = None
-    max_bytes: int | None = None
-
-    @property
-    def media_types(self) -> tuple[str, ...]:
-        """All media types that the operation accepts."""
-        return (*self.schemas, *self.raw)
-
-    def takes(self, media: str) -> bool:
-        """Whether the operation accepts a media type, which is in lower case; empty: of no declared type."""
-        if not media:
-            return self.untyped
-        return media in self.schemas or any(fnmatch.fnmatchcase(media, pattern) for pattern in self.raw)
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -232,13 +202,15 @@ def operation(
         _require_acceptable(request, declared)
         call = Call(request, response, context, _query(request, declared, query_validator), names[0])
         if body is not None:
-            call.body = _read_body(request, body, body_validators)
+            call.body = read_body(request, body, body_validators)
         for value in params.values():
             if "\0" in value or len(value) > 255:
                 raise Problem(404, f"{request.path[:300]!r} does not exist")
         given = {n: v for n in declared.headers if (v := request.get_header(n)) is not None}
-        require_valid(given, headers_validator, "header", "The headers")
-        require_valid(params, path_validator, "path", "The path")
+        if given:
+            require_valid(given, headers_validator, "header", "The headers")
+        if declared.path:
+            require_valid(params, path_validator, "path", "The path")
         return call
 
     def decorate(method: Callable[..., None]) -> Responder:
@@ -257,17 +229,41 @@ def operation(
     return decorate
 
 
-class ValidationMiddleware:
-    """Falcon middleware: gives every request the policy and the limits with which the operations validate it."""
+class RequestMiddleware:
+    """Falcon middleware: gives every request the policy and the limits with which the operations validate it.
 
-    def __init__(self, context_of: Callable[[dict[str, Any]], RequestContext], max_body_bytes: int) -> None:
+    Ids with a slash, such as ``kubevirt/vm`` of a provider, come percent-encoded or plain. WSGI decodes the path, so
+    the router would see two segments. It does not see the slashes of an id, but the resource does.
+    """
+
+    def __init__(
+        self, context_of: Callable[[dict[str, Any]], RequestContext], max_body_bytes: int, plurals: Collection[str] = ()
+    ) -> None:
+        """:param plurals: the kinds of which the API has no paths below an item, except the history."""
         self._context_of = context_of
         self._max_body_bytes = max_body_bytes
+        self._plurals = frozenset(plurals)
 
     def process_request(self, request: falcon.Request, _response: falcon.Response) -> None:
         """Runs before routing."""
         request.context.context_of = self._context_of
         request.context.max_body_bytes = self._max_body_bytes
+        request.context.slashed_path = None
+        root, version, plural, rest = (*request.path.split("/", 3), "", "", "")[:4]
+        if root or version != "v1" or "/" not in rest or plural not in self._plurals:
+            return
+        entity_id, tail = (rest.removesuffix(_HISTORY), _HISTORY) if rest.endswith(_HISTORY) else (rest, "")
+        if "/" in entity_id:
+            request.context.slashed_path = request.path
+            request.path = f"/v1/{plural}/{entity_id.replace('/', _HIDDEN_SLASH)}{tail}"
+
+    def process_resource(
+        self, request: falcon.Request, _response: falcon.Response, _resource: Any, params: dict[str, Any]
+    ) -> None:
+        """Runs after routing."""
+        if request.context.slashed_path is not None:
+            request.path = request.context.slashed_path
+            params.update({name: value.replace(_HIDDEN_SLASH, "/") for name, value in params.items()})
 
 
 def _require_acceptable(request: falcon.Request, declared: Operation) -> None:
@@ -282,6 +278,8 @@ def _require_acceptable(request: falcon.Request, declared: Operation) -> None:
 def _query(request: falcon.Request, declared: Operation, validator: jsonschema.Draft202012Validator) -> dict[str, Any]:
     properties: dict[str, Schema] = declared.query["properties"]
     values: dict[str, Any] = {n: s["default"] for n, s in properties.items() if "default" in s}
+    if not request.query_string and "required" not in declared.query:
+        return values  # the defaults match the schema
     for name, text in falcon.uri.parse_query_string(request.query_string, keep_blank=True).items():
         plain, bracket, member = name.partition("[")
         schema = properties.get(plain)
@@ -334,56 +332,3 @@ def _typed(text: str, schema: Schema) -> Any:
     except (ValueError, KeyError):
         return text
     return text.split(",") if kind == "array" else text
-
-
-def read_bytes(request: falcon.Request, max_bytes: int | None = None) -> bytes:
-    """Reads the body without decoding it.
-
-    :param max_bytes: a limit below that of all bodies.
-    :raises Problem: 413 when it is too large, 400 when it ends before its declared length.
-    """
-    limit: int = request.context.max_body_bytes
-    limit = limit if max_bytes is None else min(limit, max_bytes)
-    too_large = Problem(413, f"A body may have {limit} bytes")
-    if (request.content_length or 0) > limit:
-        raise too_large
-    stream = request.bounded_stream if request.content_length is not None else request.stream
-    if request.content_length is None and request.get_header("Transfer-Encoding") is None:
-        return b""
-    cut_off = Problem(400, "The body ends before its declared length")
-    try:
-        body: bytes = stream.read(limit + 1)
-    except OSError:
-        raise cut_off from None
-    if len(body) > limit:
-        raise too_large
-    if len(body) < (request.content_length or 0):
-        raise cut_off
-    return body
-
-
-def _read_body(
-    request: falcon.Request, declared: Body, validators: Mapping[str, jsonschema.Draft202012Validator]
-) -> Any:
-    data = read_bytes(request, declared.max_bytes)
-    if not data and not declared.required:
-        return None
-    media = (request.content_type or "").partition(";")[0].strip().lower() or declared.default
-    if not data and declared.default:
-        raise bad_request("body", "", "The body is empty")
-    if not declared.takes(media):
-        raise Problem(
-            415,
-            f"The body can be {', '.join(declared.media_types)}, not {media or 'of no declared type'}",
-            headers={"Accept": ", ".join(declared.media_types)},
-        )
-    if media not in validators:
-        return data
-    try:
-        document = wire_json.decode(data)
-    except wire_json.BadJson as exc:
-        raise bad_request("body", "", f"The body is not JSON: {exc}", declared.not_json) from None
-    if declared.prepare is not None:
-        document = declared.prepare(document)
-    require_valid(document, validators[media], "body", "The body")
-    return document

@@ -17,7 +17,7 @@ import falcon
 import msgspec
 from oslo_log import log as logging
 
-from watcher_sync.api.http.request_ids import REQUEST_ID
+from watcher_sync.api.http.envelope import REQUEST_ID
 from watcher_sync.exceptions import (
     DatabaseUnavailable,
     HeadMoved,

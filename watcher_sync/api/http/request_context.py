@@ -5,21 +5,36 @@ The rule of the operation decides. If it refuses the request, the answer is 401 
 
 An entity with a ``project_id`` is visible to this project, to administrators, and to readers of the system. To every
 other caller it does not exist (404). The module ``rules`` has the roles.
+
+keystonemiddleware writes the identity into the WSGI environment, and removes what the caller forged. It also passes a
+request without a valid token (``delay_auth_decision``), because some operations need none. Without authentication no
+one writes an identity, so the middleware replaces the identity by that of ``noauth``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
+from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_policy import policy
 
+from watcher_sync.api.http.envelope import ids_of, note_actor
 from watcher_sync.api.http.problems import Problem
 from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS, ALL_PROJECTS
 from watcher_sync.events import Actor
 
 NO_PROJECT = ""
 """The project of the policy's target where there is none. No token has it."""
+
+NOAUTH_USER = "noauth"
+
+_IDENTITY = ("HTTP_X_USER", "HTTP_X_PROJECT", "HTTP_X_DOMAIN", "HTTP_X_ROLE", "HTTP_X_IDENTITY", "HTTP_X_SERVICE",
+             "HTTP_X_SYSTEM", "HTTP_X_TENANT", "HTTP_X_IS_ADMIN")  # fmt: skip
+"""The beginnings of the names that keystonemiddleware writes into the environment."""
+
+Wsgi = Callable[..., Iterable[bytes]]
 
 
 class RequestContext:
@@ -62,6 +77,13 @@ class RequestContext:
         if not self.may_on(rule, project_id):
             raise self.refusal((rule,))
 
+    def require_everything(self) -> None:
+        """:raises Problem: 401 or 403 when there is an entity, or a field of one, that the caller does not see."""
+        if self.scope is not None:
+            raise self.refusal([ALL_PROJECTS])
+        if not self.sees_admin_only:
+            raise self.refusal([ADMIN_ONLY_FIELDS])
+
     def refusal(self, rules: Sequence[str]) -> Problem:
         """Makes the problem of a request that these rules refuse: 401 without a token, else 403."""
         if not self.known:
@@ -77,3 +99,61 @@ class RequestContext:
     def sees_admin_only(self) -> bool:
         """Whether the caller sees the fields that tell of hosts."""
         return self.may_on(ADMIN_ONLY_FIELDS, None)
+
+
+def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
+    """Notes the caller of every request that authentication passes, for the logs and for the audit."""
+    has_identity = conf.api.auth_strategy == "keystone"
+
+    def wrapped(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if not has_identity:
+            for name in [name for name in environ if name.startswith(_IDENTITY)]:
+                del environ[name]
+            environ["HTTP_X_USER_ID"] = NOAUTH_USER
+        context = oslo_context.RequestContext.from_environ(environ)
+        note_actor(environ, context.user_id, context.project_id)
+        return application(environ, start_response)
+
+    return wrapped
+
+
+class ContextFactory:
+    """Makes the context of each request. Used by all threads."""
+
+    def __init__(self, conf: cfg.ConfigOpts, rules: list[policy.RuleDefault], strategy: str | None = None) -> None:
+        """:param strategy: how callers were authenticated; None: ``[api] auth_strategy``."""
+        self.strategy: str = strategy or conf.api.auth_strategy
+        self._enforcer = policy.Enforcer(conf)
+        self._enforcer.register_defaults(rules)
+        self._enforcer.load_rules()
+
+    def of_environ(self, environ: dict[str, Any]) -> RequestContext:
+        """Makes the context of a WSGI environment that authentication has passed."""
+        if self.strategy == "noauth":
+            context = oslo_context.RequestContext(
+                user_id=NOAUTH_USER, roles=["admin", "member", "reader"], system_scope="all", **ids_of(environ)
+            )
+            return RequestContext(context, self._enforcer, known=True)
+        if environ.get("HTTP_X_IDENTITY_STATUS") != "Confirmed":
+            return RequestContext(oslo_context.RequestContext(**ids_of(environ)), self._enforcer, known=False)
+        context = oslo_context.RequestContext.from_environ(environ, system_scope=_system_scope(environ))
+        return RequestContext(context, self._enforcer, known=True)
+
+    def of_identity(
+        self, user_id: str, project_id: str | None, roles: Sequence[str], system_scope: str | None
+    ) -> RequestContext:
+        """Makes the context of a caller whose token another component has checked."""
+        context = oslo_context.RequestContext(
+            user_id=user_id, project_id=project_id, roles=list(roles), system_scope=system_scope
+        )
+        return RequestContext(context, self._enforcer, known=True)
+
+
+def _system_scope(environ: Mapping[str, Any]) -> str | None:
+    """The system scope of the user's token.
+
+    keystonemiddleware writes the header OpenStack-System-Scope for the user's token, and again for a service token. So
+    the header has the scope of the service.
+    """
+    token = environ.get("keystone.token_info", {}).get("token", {})
+    return "all" if (token.get("system") or {}).get("all") else None

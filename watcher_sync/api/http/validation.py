@@ -7,13 +7,13 @@ A problem has the JSON Pointers of the first wrong fields, at most :data:`MAX_ER
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import jsonschema
 import msgspec
 
-from watcher_sync.api.http import patterns
 from watcher_sync.api.http.problems import FieldError, Problem
 from watcher_sync.api.http.schemas import Schema
 from watcher_sync.wire.fields import BadEnvelope, parse_time
@@ -38,6 +38,38 @@ def _is_date_time(value: object) -> bool:
 _FORMATS.checks("date-time", raises=BadEnvelope)(_is_date_time)
 
 
+@functools.lru_cache(maxsize=256)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern of a schema: ``$`` outside of a character class means the end of the text.
+
+    So ECMA-262 has it, which JSON Schema and OpenAPI prescribe. In Python's regular expressions ``$`` also matches
+    before a newline at the end. The schemas have ``$``, because clients read them; the validation uses ``\\Z``.
+    """
+    parts: list[str] = []
+    in_class = is_escaped = False
+    for character in pattern:
+        if is_escaped:
+            is_escaped = False
+        elif character == "\\":
+            is_escaped = True
+        elif character in "[]":
+            in_class = character == "["
+        elif character == "$" and not in_class:
+            parts.append(r"\Z")
+            continue
+        parts.append(character)
+    return re.compile("".join(parts))
+
+
+def _check_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[jsonschema.ValidationError]:
+    if isinstance(instance, str) and compiled(pattern).search(instance) is None:
+        yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+_VALIDATOR: Any = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"pattern": _check_pattern})
+"""The validator of draft 2020-12 with this meaning of ``pattern``."""
+
+
 def validator(schema: Schema) -> jsonschema.Draft202012Validator:
     """Returns the validator of a schema. It is made once for each schema, and used by all threads."""
     return _validator(msgspec.json.encode(schema))
@@ -47,7 +79,7 @@ def validator(schema: Schema) -> jsonschema.Draft202012Validator:
 def _validator(document: bytes) -> jsonschema.Draft202012Validator:
     schema = msgspec.json.decode(document)
     jsonschema.Draft202012Validator.check_schema(schema)
-    made: jsonschema.Draft202012Validator = patterns.Validator(schema, format_checker=_FORMATS)
+    made: jsonschema.Draft202012Validator = _VALIDATOR(schema, format_checker=_FORMATS)
     return made
 
 

@@ -3,10 +3,8 @@
 
 ``authentication``  WSGI middleware: tokens of Keystone, or requests from the loopback interface only
 ``bearer_tokens``   WSGI middleware: a Bearer token counts as ``X-Auth-Token`` for watch topics and their events
-``caller``          The caller of a request, as authentication has written it into the environment
 ``keystone``        Checks tokens with keystonemiddleware, and answers 503 while Keystone is unavailable
 ``login``           Gets a token from Keystone with the name and the password of a user
-``origins``         The hosts, web pages and proxies of trusted requests
 ``policies``        Collects the policy's rules and their defaults from the operations
 ``visibility``      What of the model one caller sees: its project, without the fields that tell of hosts
 """

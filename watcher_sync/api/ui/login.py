@@ -15,12 +15,12 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Final
 
-from watcher_sync.api.edge.client_address import client_of
-from watcher_sync.api.edge.rate_limits import TokenBuckets
+from watcher_sync.api.edge.rate_limits import TokenBuckets, client_of
 from watcher_sync.api.http import schemas
-from watcher_sync.api.http.operation import JSON, Answer, Body, Call, Rule, operation
+from watcher_sync.api.http.bodies import Body
+from watcher_sync.api.http.envelope import note_actor
+from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import Problem, bad_request
-from watcher_sync.api.http.request_ids import note_actor
 from watcher_sync.api.http.rules import EVERYBODY
 from watcher_sync.api.identity.login import Credentials, KeystoneAddress, KeystoneFailed, LoginRefused
 from watcher_sync.api.service import Service

@@ -142,11 +142,6 @@ def time_as_text(column: sa.ColumnElement[Any], dialect: str) -> sa.ColumnElemen
     return sa.type_coerce(column, sa.Text())
 
 
-def rfc3339(text: str) -> str:
-    """The text of :func:`time_as_text` as msgspec encodes the time in JSON."""
-    return f"{text[:10]}T{text[11:].removesuffix('.000000')}Z"
-
-
 _TYPES: dict[type, Callable[[], sa.types.TypeEngine[Any]]] = {
     int: sa.BigInteger,
     float: sa.Double,

@@ -10,8 +10,6 @@ that of an entity that existed.
 from __future__ import annotations
 
 import datetime
-import functools
-import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -23,6 +21,7 @@ from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.staged import Key
 from watcher_sync.model.tombstones import Tombstone
+from watcher_sync.storage.database.pages import MAX_PAGE_BYTES, RowPage, bounded_page
 from watcher_sync.storage.database.types import Document, UtcDateTime, json_text
 from watcher_sync.storage.epochs import new_mark
 from watcher_sync.storage.schema.tables import Tables
@@ -33,8 +32,6 @@ FORGETS_TOMBSTONE: Final = "manage.source.forget"
 """The event type of a deletion that leaves no tombstone: the entity appears again if its source comes back."""
 MAX_READ_BYTES: Final = 16_777_216
 """Bytes of deltas that are read at once."""
-_PART_ROWS: Final = 50
-"""Rows that SQLite reads beyond the last byte that is wanted."""
 
 
 class JournalRow(msgspec.Struct, frozen=True):
@@ -191,13 +188,13 @@ def read_stored(
     connection: sa.Connection, tables: Tables, seq: int, limit: int, max_bytes: int = MAX_READ_BYTES
 ) -> list[StoredRow]:
     """The rows of :func:`read_since`, not decoded."""
-    rows = _read_fitting(connection, tables.journal, seq, limit, max_bytes)
+    rows = journal_page(connection, tables, [tables.journal.c.seq > seq], limit, max_bytes=max_bytes).rows
     head = seq if rows else read_head(connection, tables)
     if head < seq:
         raise JournalPurged(f"the journal ends at seq {head}, so seq {seq} is of another one")
     if head > seq:
         # Purged, or committed since the first query: every row up to the head is visible now.
-        rows = _read_fitting(connection, tables.journal, seq, limit, max_bytes)
+        rows = journal_page(connection, tables, [tables.journal.c.seq > seq], limit, max_bytes=max_bytes).rows
         if not rows:
             raise JournalPurged(f"the journal begins after seq {seq + 1}")
     if rows and rows[0].seq != seq + 1:
@@ -205,51 +202,38 @@ def read_stored(
     return rows
 
 
-def _read_fitting(connection: sa.Connection, table: sa.Table, seq: int, limit: int, max_bytes: int) -> list[StoredRow]:
-    wanted = table.c.seq > seq
-    if connection.dialect.name != "sqlite":
-        # A server sends the whole result at once.
-        sizes = sa.select(stored_bytes(connection, table.c.delta)).where(wanted).order_by(table.c.seq).limit(limit)
-        limit = fitting(connection.execute(sizes).scalars(), max_bytes)
-        if not limit:
-            return []
+def journal_page(
+    connection: sa.Connection,
+    tables: Tables,
+    where: Iterable[sa.ColumnElement[bool]],
+    limit: int,
+    *,
+    descending: bool = False,
+    max_bytes: int = MAX_PAGE_BYTES,
+) -> RowPage[StoredRow]:
+    """The first or the last rows that match: at most ``limit`` of about ``max_bytes``, but at least one.
+
+    :param descending: whether the last ones are read, backwards.
+    """
+    t = tables.journal
     raw: list[sa.ColumnElement[Any]] = [
-        sa.type_coerce(table.c[name], sa.types.NULLTYPE) for name in JournalRow.__struct_fields__
+        sa.type_coerce(t.c[name], sa.types.NULLTYPE).label(name) for name in JournalRow.__struct_fields__
     ]
+    page = bounded_page(
+        connection,
+        sa.select(*raw).where(*where),
+        [t.c.seq.desc() if descending else t.c.seq],
+        limit,
+        key=t.c.seq,
+        documents={_DELTA: t.c.delta},
+        max_bytes=max_bytes,
+    )
     rows: list[StoredRow] = []
-    total = 0
-    with connection.execute(sa.select(*raw).where(wanted).order_by(table.c.seq).limit(limit)) as result:
-        for part in result.partitions(_PART_ROWS):
-            for columns in part:
-                delta: str = columns[_DELTA]
-                size = len(delta) if delta.isascii() else len(delta.encode())
-                rows.append(StoredRow(columns[0], columns[2], columns[3], size, tuple(columns), connection.dialect))
-                total += size
-                if total >= max_bytes:
-                    return rows
-    return rows
-
-
-def stored_bytes(connection: sa.Connection, *columns: sa.Column[Any]) -> sa.ColumnElement[int]:
-    """The bytes of a row's document columns together, which the database counts without sending them."""
-    sizes: list[sa.ColumnElement[int]] = []
-    for column in columns:
-        text = sa.type_coerce(column, sa.Text())
-        is_sqlite = connection.dialect.name == "sqlite"  # Before 3.43 it has no octet_length.
-        size = sa.func.length(sa.cast(text, sa.LargeBinary)) if is_sqlite else sa.func.octet_length(text)
-        sizes.append(sa.func.coalesce(size, 0))
-    return functools.reduce(operator.add, sizes)
-
-
-def fitting(sizes: Iterable[int], max_bytes: int) -> int:
-    """How many rows of these sizes have about so many bytes together: at least one if there is one."""
-    total = count = 0
-    for size in sizes:
-        total += size
-        count += 1
-        if total >= max_bytes:
-            break
-    return count
+    for columns in page.rows:
+        delta: str = columns[_DELTA]
+        size = len(delta) if delta.isascii() else len(delta.encode())
+        rows.append(StoredRow(columns[0], columns[2], columns[3], size, tuple(columns), connection.dialect))
+    return RowPage(rows, page.more)
 
 
 def first_since(connection: sa.Connection, tables: Tables, time: datetime.datetime) -> int:

@@ -11,7 +11,8 @@ import uuid
 from collections.abc import Callable
 
 from watcher_sync.api.http import schemas
-from watcher_sync.api.http.operation import JSON, Answer, Body, Call, Rule, operation
+from watcher_sync.api.http.bodies import Body
+from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import Problem, bad_request, not_found
 from watcher_sync.api.http.rules import PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.service import Service

@@ -19,9 +19,10 @@ import falcon
 import msgspec
 
 from watcher_sync.api.http import schemas
+from watcher_sync.api.http.bodies import Body
 from watcher_sync.api.http.epochs import QUERY, require_epoch
 from watcher_sync.api.http.openapi import Route
-from watcher_sync.api.http.operation import JSON, Answer, Body, Call, Rule, operation
+from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import Problem, bad_request, not_found
 from watcher_sync.api.http.request_context import NO_PROJECT
 from watcher_sync.api.http.rules import ALL_PROJECTS, PROJECT_MEMBER, PROJECT_READER

@@ -1,13 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List, item and history of every kind, derived from the kind's declaration.
-
-A list can be filtered and sorted by the fields of the kind (:mod:`~watcher_sync.api.entities.entity_filters`). Sorted
-by id, the pages contain exactly once every entity that exists and matches during the whole listing. A caller that reads
-all pages, and then the events since the ``seq`` of the *first* page, misses nothing.
+"""Item and history of every kind, derived from the kind's declaration.
 
 An item is found by its id. With ``by=name`` it is found by its name, if no other entity that the caller sees has it.
-
-With ``versions=true`` each entity has its versions.
 """
 
 from __future__ import annotations
@@ -15,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.api.entities import as_of, entity_filters, host_usage
+from watcher_sync.api.entities import as_of, host_usage
 from watcher_sync.api.entities.entity_collection import Collection
-from watcher_sync.api.entities.entity_pages import read_list, scoped_conditions, wanted_ids
-from watcher_sync.api.entities.entity_states import require_all, with_versions
 from watcher_sync.api.http import etags, schemas
-from watcher_sync.api.http.epochs import read_seq
 from watcher_sync.api.http.operation import Answer, Call, operation
-from watcher_sync.api.http.problems import Problem, bad_request, not_found
+from watcher_sync.api.http.problems import Problem, not_found
 from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.model.kinds import PROJECT_FIELD
 from watcher_sync.model.visibility import Hidden
@@ -34,109 +24,6 @@ from watcher_sync.read.removed_entities import MARK
 
 _MAX_NAMED = 10
 """Entities of one name that a problem lists."""
-
-_ALL_PROJECTS: dict[str, schemas.Schema] = {
-    "all_projects": {
-        "type": "boolean",
-        "description": "true: the entities of all projects, or 403; false: those of the caller's project alone. By "
-        "default the answer has everything that the caller may see.",
-    }
-}
-
-MAX_IDS = 100
-"""Ids that a list may be asked for."""
-
-_REPLICATION: dict[str, schemas.Schema] = {
-    "versions": {
-        "type": "boolean",
-        "description": "true: each entity has its own fields and versions (facet -> version text), or 403. For "
-        "callers who see all projects and the fields that tell of hosts. The list is sorted by id. Parameters that "
-        "sort it or choose fields have no effect.",
-    },
-    "ids": {
-        "type": "array",
-        "items": {"type": "string", "minLength": 1, "maxLength": 1500, "pattern": "^[^,]+$"},
-        "minItems": 1,
-        "maxItems": MAX_IDS,
-        "description": "Only entities with these ids, separated by commas. Each id is percent-encoded once more.",
-    },
-}
-
-
-class EntityList:
-    """``/v1/{plural}``: all entities of one kind."""
-
-    def __init__(self, collection: Collection) -> None:
-        kind = collection.kind
-        item = with_versions(self.item_schema(collection))
-        schema = schemas.collection(kind.plural, item, seq=schemas.SEQ, as_of=as_of.ANSWER)
-        self._collection = collection
-        self.on_get = operation(
-            summary=f"List {kind.plural}",
-            rule=collection.rules["list"],
-            query=self.parameters(collection),
-            responses={200: Answer(schema, f"A page of {kind.plural}", headers=(as_of.HEADER,))},
-            errors=(410,),
-            tag=kind.plural,
-        )(self.list_page)
-
-    def parameters(self, collection: Collection) -> dict[str, schemas.Schema]:
-        """The query parameters and their schemas."""
-        kind = collection.kind
-        return {
-            **entity_filters.parameters(kind),
-            **schemas.paging(collection.service.max_limit),
-            "sort": {
-                "enum": [sign + name for name in collection.sorts for sign in ("", "-")], "default": "id",
-                "description": "The field to sort by; a leading - reverses the order.",
-            },
-            **collection.fields_parameter(),
-            **_REPLICATION,
-            **as_of.PARAMETERS,
-            **(_ALL_PROJECTS if kind.is_scoped else {}),
-        }  # fmt: skip
-
-    def item_schema(self, collection: Collection) -> schemas.Schema:
-        """The schema of an entity of the list."""
-        return collection.schema()
-
-    def list_page(self, call: Call) -> None:
-        """Answers with one page."""
-        if call.query.get("versions"):
-            self._answer_versions(self._collection, call)
-        else:
-            self.answer_page(self._collection, call)
-
-    @staticmethod
-    def _answer_versions(collection: Collection, call: Call) -> None:
-        """Answers with the own fields and the versions, whatever the form of the list is."""
-        require_all(call)
-        if as_of.NAME in call.query:
-            raise bad_request("query", f"/{as_of.NAME}", f"{as_of.NAME} and versions exclude each other")
-        query = call.query
-        marker = query.get("marker")
-        conditions = scoped_conditions(collection.kind, call)
-        with collection.service.reading() as connection:
-            seq = read_seq(call, connection, collection.service.tables)
-            page = collection.states.read(
-                connection,
-                limit=int(query["limit"]),
-                after=None if marker is None else marker.replace("\0", ""),
-                ids=wanted_ids(call),
-                conditions=conditions,
-            )
-        states = [msgspec.Raw(text) for text in page.texts]
-        call.answer({collection.kind.plural: states, **call.next_page(page.marker), "seq": seq})
-
-    def answer_page(self, collection: Collection, call: Call) -> None:
-        """Reads a page and answers with it."""
-        chosen = call.query.get("fields")
-        names = chosen or list(collection.names)
-        page = read_list(collection, call, names, chosen or ())
-        documents = [collection.selected(row, names, page.hidden) for row in page.rows]
-        if not chosen and page.moment is None:
-            collection.mark(page.rows, documents)
-        call.answer({collection.kind.plural: documents, **call.next_page(page.marker), **page.about()})
 
 
 class EntityItem:
