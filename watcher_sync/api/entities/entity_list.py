@@ -139,8 +139,11 @@ class EntityList:
         """Reads a page and answers with it."""
         chosen = call.query.get("fields")
         wanted = ListRequest(collection, call, chosen or ())
+        has_marks = not chosen and as_of.NAME not in call.query
+        # Read here: a request with two connections could wait for the pool, as others do.
+        removed = collection.service.removed.of_kind(collection.kind.name) if has_marks else None
         with as_of.reading(call, collection.service, collection.kinds_read, short=True) as source:
-            page = wanted.read(source, chosen or collection.names, wanted.hidden, has_marks=not chosen)
+            page = wanted.read(source, chosen or collection.names, wanted.hidden, removed=removed)
         texts = [msgspec.Raw(text) for text in page.texts()]
         marker = wanted.marker(page.end(len(texts))) if page.more else None
         call.answer({collection.kind.plural: texts, **call.next_page(marker), **source.about()})
@@ -210,19 +213,18 @@ class ListRequest:
         hidden: Hidden,
         *,
         after: After | None = None,
-        has_marks: bool = False,
+        removed: RemovedOfKind | None = None,
     ) -> ListPage:
         """One page.
 
         :param names: the members of each entity.
         :param hidden: what is left out of them.
         :param after: where the page begins; None: where the request says.
-        :param has_marks: whether entities of removed sources are marked, if the page shows the present.
+        :param removed: the entities that are marked; None: none are.
         """
         collection, service = self._collection, self._collection.service
         kind = collection.kind
         shown = tuple(name for name in collection.names if name in names and hidden.get(name) != ())
-        removed = service.removed.of_kind(kind.name) if has_marks and source.moment is None else None
         reader = collection.reader(source.connection.dialect.name, shown, () if removed is None else removed.fields)
         page = reader.page(
             source.connection,
