@@ -18,6 +18,8 @@ BANNED = {
     "lot": "portion, batch",
     "lots": "portions, batches",
     "said": "reported, or the name of the message",
+    "trouble": "problem, reason",
+    "troubles": "problems, reasons",
     "lives": "is in, runs in",
     "anew": "again",
     "asking": "request",

@@ -21,7 +21,7 @@ from watcher_sync.storage.writing.store import Store
 
 LOG = logging.getLogger(__name__)
 
-_reported_troubles: set[str] = set()
+_reported_problems: set[str] = set()
 """What was logged of kinds, by this process or by the one that forked it: a service opens the store in both."""
 
 ENTITIES = "watcher_sync.entities"
@@ -79,17 +79,17 @@ def usable_store(
     :raises SchemaMissing: ``db_sync`` has not been run.
     :raises DatabaseUnavailable: the database is unavailable.
     """
-    troubles = schema.check(store.database, store.tables)
-    if not troubles:
+    problems = schema.check(store.database, store.tables)
+    if not problems:
         return store
-    unusable = set(troubles)
+    unusable = set(problems)
     for name, declared in store.kinds.items():
         if lost := {reference.kind for reference in declared.references} & unusable - {name}:
             unusable.add(name)
-            troubles.setdefault(name, f"entity kind {name!r} refers to {', '.join(sorted(lost))}")
-    for trouble in sorted({*troubles.values()} - _reported_troubles):
-        LOG.error("%s; until then its events go to the quarantine", trouble)
-    _reported_troubles.update(troubles.values())
+            problems.setdefault(name, f"entity kind {name!r} refers to {', '.join(sorted(lost))}")
+    for problem in sorted({*problems.values()} - _reported_problems):
+        LOG.error("%s; until then its events go to the quarantine", problem)
+    _reported_problems.update(problems.values())
     store.dispose()
     return _make_store(conf, store.kinds.without(unusable), limited=limited, answer=answer)
 

@@ -130,7 +130,7 @@ class Source(Document, frozen=True):
     """Whether the data of the source is up to date."""
     updated_at: datetime.datetime
     """When its engine reported this."""
-    trouble: str = ""
+    problem: str = ""
     """Why the source is not fresh; empty if it is."""
     detail: str = ""
     """Why the source is not connected."""
@@ -189,7 +189,7 @@ class Inventory(Document, frozen=True):
     """When it became complete."""
     last_complete_at: datetime.datetime | None = None
     """When everything was last compared with the live system."""
-    trouble: str = ""
+    problem: str = ""
     """Why the last comparison was not complete; empty if it was."""
 
 

@@ -80,8 +80,8 @@ class Screen:
         head.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
         head.add_column(justify="right", no_wrap=True)
         left = Text.assemble(("watcher_sync", "bold"), f"  seq {stats.seq:,}")
-        if stats.trouble:
-            left.append(f"  {plain(stats.trouble)}", style="bold red")
+        if stats.problem:
+            left.append(f"  {plain(stats.problem)}", style="bold red")
         else:
             left.append(f"  {stats.rate:,.1f} events/s")
             if stats.behind:
@@ -109,7 +109,7 @@ def _sources(sources: Sequence[Source], lines: int) -> RenderableType:
 
 def _about(source: Source) -> str:
     if not source.fresh:
-        return source.trouble or source.detail
+        return source.problem or source.detail
     parts = []
     if source.lag is not None:
         parts.append(f"{source.lag:,} waiting")

@@ -49,7 +49,7 @@ class StatsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Events a second that changed the model."""
     behind: int = 0
     """Changes that are committed and not yet read."""
-    trouble: str = ""
+    problem: str = ""
     """Why the snapshot has nothing newer; empty if the last read succeeded."""
 
 
@@ -70,16 +70,16 @@ class ModelStats:
     def refresh(self) -> StatsSnapshot:
         """Reads what is new, and returns the statistics.
 
-        If the API is unavailable, the statistics stay as they are, and ``trouble`` has the reason.
+        If the API is unavailable, the statistics stay as they are, and ``problem`` has the reason.
 
         :raises ClientError: when the API refuses a request.
         """
-        trouble = ""
+        problem = ""
         try:
             self._read()
         except (Unreachable, Unavailable) as exc:
-            trouble = str(exc)
-        return self._snapshot(trouble)
+            problem = str(exc)
+        return self._snapshot(problem)
 
     def read(self) -> StatsSnapshot:
         """Reads what is new, and returns the statistics.
@@ -142,7 +142,7 @@ class ModelStats:
             if at_head:
                 return
 
-    def _snapshot(self, trouble: str) -> StatsSnapshot:
+    def _snapshot(self, problem: str) -> StatsSnapshot:
         begin = self._monotonic() - RATE_WINDOW_SECONDS
         while self._arrivals and self._arrivals[0][0] < begin:
             self._arrivals.popleft()
@@ -154,5 +154,5 @@ class ModelStats:
             seq=since,
             rate=sum(merged for _, merged in self._arrivals) / RATE_WINDOW_SECONDS,
             behind=max(self._head - since, 0),
-            trouble=trouble,
+            problem=problem,
         )

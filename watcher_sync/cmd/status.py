@@ -76,14 +76,14 @@ class Checks(upgradecheck.UpgradeCommands):
         """The database is available and has the schema of this release."""
         try:
             store = open_store(self._conf, checked=False)
-            troubles = schema.check(store.database, store.tables)
+            problems = schema.check(store.database, store.tables)
         except (SchemaMissing, ConfigError) as exc:
             return Result(Code.FAILURE, escaped(str(exc)))
         except StorageError as exc:
             return Result(Code.FAILURE, escaped(f"The database is unavailable: {exc}"))
         self._store = store
-        if troubles:
-            return Result(Code.WARNING, escaped("; ".join(troubles.values())))
+        if problems:
+            return Result(Code.WARNING, escaped("; ".join(problems.values())))
         return Result(Code.SUCCESS)
 
     def sources(self) -> Result:
@@ -96,16 +96,16 @@ class Checks(upgradecheck.UpgradeCommands):
             make_authority(self._conf, load_handlers(self._conf))
         except WatcherSyncError as exc:
             return Result(Code.FAILURE, escaped(str(exc)))
-        troubles, unsupported = [], []
+        problems, unsupported = [], []
         for name, make in makers.items():
             try:
                 _probe(make(), self._timeout)
             except SourceError as exc:
-                troubles.append(escaped(f"{name}: {exc}"))
+                problems.append(escaped(f"{name}: {exc}"))
             except NotImplementedError:
                 unsupported.append(name)
-        if troubles:
-            return Result(Code.FAILURE, "Unavailable: " + "; ".join(troubles))
+        if problems:
+            return Result(Code.FAILURE, "Unavailable: " + "; ".join(problems))
         return Result(Code.SUCCESS, f"The driver has no probe: {', '.join(unsupported)}" if unsupported else None)
 
     def drivers(self) -> Result:

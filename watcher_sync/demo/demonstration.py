@@ -279,7 +279,7 @@ class _Demo:
         show: Callable[..., None],
         phase: str,
         timeout: float,
-        trouble: str,
+        problem: str,
         *,
         progress: Callable[[], int] = lambda: 0,
     ) -> None:
@@ -297,7 +297,7 @@ class _Demo:
             if (now := progress()) != before:
                 limit, began, before = Deadline(timeout), time.monotonic(), now
             elif is_last:
-                raise DemoFailed(f"{trouble} within {time.monotonic() - began:.0f} s; see {self._folder / 'demo.log'}")
+                raise DemoFailed(f"{problem} within {time.monotonic() - began:.0f} s; see {self._folder / 'demo.log'}")
             show(phase)
             time.sleep(0.05)
 

@@ -25,7 +25,7 @@ _TALL: Final = 30
 _OUTCOMES: Final = ("applied", "stale", "duplicate", "ignored", "parked")
 
 _STATES: Final = {"SYNCED": "green", "SETTLING": "cyan", "UNKNOWN": "dim"}
-"""Of VNF instances; the others are trouble."""
+"""Of VNF instances; the others have a problem."""
 
 
 class VnfRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,27 +21,27 @@ class DatabaseHealth:
     """The engine's view of the database. The engine's thread writes it; any thread may read it."""
 
     def __init__(self) -> None:
-        self.trouble: str | None = None
+        self.problem: str | None = None
         """Why the database is unavailable; None while it is available."""
         self._backoff = Backoff(*_RETRY_SECONDS)
 
     def is_unavailable(self) -> bool:
         """Whether the last attempt to use the database failed."""
-        return self.trouble is not None
+        return self.problem is not None
 
     def mark_unavailable(self, exc: DatabaseUnavailable) -> float:
         """Record a failed attempt. The first one of an outage is logged.
 
         :returns: the seconds to wait before the next attempt.
         """
-        if self.trouble is None:
+        if self.problem is None:
             LOG.error("The database is unavailable, retrying; no event is acknowledged until it recovers: %s", exc)
-        self.trouble = str(exc)
+        self.problem = str(exc)
         return self._backoff.failed()
 
     def mark_available(self) -> None:
         """Record a successful attempt. The first one after an outage is logged."""
-        if self.trouble is not None:
+        if self.problem is not None:
             LOG.info("The database has recovered")
-            self.trouble = None
+            self.problem = None
             self._backoff.succeeded()

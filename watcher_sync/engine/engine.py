@@ -183,8 +183,8 @@ class Engine:
 
     def is_ready(self) -> tuple[bool, str]:
         """Whether this engine leads and can commit, and if not, why."""
-        if (trouble := self.database_trouble) is not None:
-            return False, f"the database is unavailable: {trouble}"
+        if (problem := self.database_problem) is not None:
+            return False, f"the database is unavailable: {problem}"
         if not self._leading:
             return False, "this engine is a standby"
         return True, ""
@@ -200,10 +200,10 @@ class Engine:
         return self._leading and not self._shutdown.lease_lost.is_set()
 
     @property
-    def database_trouble(self) -> str | None:
+    def database_problem(self) -> str | None:
         """Why the database is unavailable; None while it is available."""
-        if (trouble := self._database_health.trouble) is not None:
-            return trouble
+        if (problem := self._database_health.problem) is not None:
+            return problem
         seconds = self.store.watch.unanswered_seconds
         return f"a commit has had no answer for {seconds:.0f} s" if seconds >= _UNANSWERED_SECONDS else None
 

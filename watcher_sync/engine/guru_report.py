@@ -114,7 +114,7 @@ def _engine_section(engine: Engine) -> dict[str, Any]:
         outcomes.setdefault(source, {})[outcome.value] = count
     return {
         "leading": engine.leading,
-        "database": engine.database_trouble or "available",
+        "database": engine.database_problem or "available",
         "waiting in the intake": engine.intake.waiting(),
         "commits": stats.commits,
         "conflicts": stats.conflicts,

@@ -18,7 +18,7 @@ import msgspec
 
 from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.services import HasReadiness
-from watcher_sync.storage.groups.source_status import trouble_of
+from watcher_sync.storage.groups.source_status import problem_of
 
 
 class Check(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -39,12 +39,12 @@ class Readiness(msgspec.Struct, frozen=True):
 
 def readiness(engine: Engine, now: datetime.datetime) -> Readiness:
     """The readiness at the time ``now``; reads memory only."""
-    trouble = engine.database_trouble
-    database = Check(trouble is None, f"the database is unavailable: {trouble}" if trouble is not None else "")
+    problem = engine.database_problem
+    database = Check(problem is None, f"the database is unavailable: {problem}" if problem is not None else "")
     lease = Check(engine.leading, "" if engine.leading else "another engine leads the group, or none does yet")
     sources = {name: Check(not why, why) for name, why in stale_sources(engine, now).items()}
-    trouble = engine.watchdog.trouble
-    watchdog = Check(not trouble, trouble)
+    problem = engine.watchdog.problem
+    watchdog = Check(not problem, problem)
     ready = database.ok and lease.ok and watchdog.ok and all(check.ok for check in sources.values())
     checks: dict[str, Any] = {"database": database, "lease": lease, "watchdog": watchdog, "sources": sources}
     for service in engine.services:
@@ -59,6 +59,6 @@ def stale_sources(engine: Engine, now: datetime.datetime) -> dict[str, str]:
     """source -> why it is stale by the limits of ``[monitoring]``; an empty text for a fresh source."""
     group = engine.conf.monitoring
     return {
-        row.source: trouble_of(row, now, stale_after=group.stale_after, idle_after=group.idle_after)
+        row.source: problem_of(row, now, stale_after=group.stale_after, idle_after=group.idle_after)
         for row in engine.source_rows()
     }

@@ -78,7 +78,7 @@ class EngineCollector(Collector):
         )
         leading.add_metric([engine.conf.engine.group], engine.leading)
         yield leading
-        yield _gauge("database_up", "1 while the database is available.", engine.database_trouble is None)
+        yield _gauge("database_up", "1 while the database is available.", engine.database_problem is None)
         yield _gauge("intake_events", "Events in the intake that wait for their batch.", engine.intake.waiting())
         in_hand = GaugeMetricFamily(
             f"{PREFIX}bytes_in_hand", "Bytes of events that are neither acknowledged nor returned.", labels=["source"]
@@ -171,12 +171,12 @@ class EngineCollector(Collector):
             f"{PREFIX}source_restarts", "Restarts of the driver after a failure.", labels=["source"]
         )
         now = self._now()
-        troubles = stale_sources(self._engine, now)
+        problems = stale_sources(self._engine, now)
         stale_after = self._engine.conf.monitoring.stale_after
         for row in self._engine.source_rows():
             label = [row.source]
             connected.add_metric(label, row.state == "connected")
-            stale.add_metric(label, bool(troubles.get(row.source)))
+            stale.add_metric(label, bool(problems.get(row.source)))
             if row.lag is not None:
                 lag.add_metric(label, row.lag)
             if row.last_event_at is not None:

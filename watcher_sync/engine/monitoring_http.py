@@ -58,9 +58,9 @@ def make_application(
         if path not in _PATHS:
             return _answer(start_response, "404 Not Found", {"paths": _PATHS})
         if path == "/healthz":
-            alive, trouble = not engine.ended and not engine.watchdog.is_dead, engine.watchdog.trouble
+            alive, problem = not engine.ended and not engine.watchdog.is_dead, engine.watchdog.problem
             status = "200 OK" if alive else "503 Service Unavailable"
-            return _answer(start_response, status, {"alive": alive, **({"detail": trouble} if trouble else {})})
+            return _answer(start_response, status, {"alive": alive, **({"detail": problem} if problem else {})})
         found = readiness(engine, time_now())
         return _answer(start_response, "200 OK" if found.ready else "503 Service Unavailable", found)
 

@@ -48,7 +48,7 @@ class Supervisor:
         self.restarts = 0
         self._make = make
         self._emitter = emitter
-        self._trouble = ""
+        self._problem = ""
         self._source: Source | None = None
         self._stopping = threading.Event()
         self._restarting = threading.Event()
@@ -82,8 +82,8 @@ class Supervisor:
         source = self._source
         if source is not None:
             return source.status()
-        state = SourceState.FAILED if self._trouble else SourceState.STARTING
-        return SourceStatus(state=SourceState.STOPPED if self._stopping.is_set() else state, detail=self._trouble)
+        state = SourceState.FAILED if self._problem else SourceState.STARTING
+        return SourceStatus(state=SourceState.STOPPED if self._stopping.is_set() else state, detail=self._problem)
 
     def _run(self) -> None:
         backoff = Backoff(_FIRST_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS)
@@ -91,19 +91,19 @@ class Supervisor:
         while self._goes_on():
             began = time.monotonic()
             try:
-                trouble = self._run_once()
+                problem = self._run_once()
                 if self._stopping.is_set():
                     return
             except DatabaseUnavailable as exc:
                 self._wait_to_retry(f"the database with its cursor is unavailable: {exc}", database_backoff)
                 continue
             database_backoff.succeeded()
-            if trouble is None:
+            if problem is None:
                 self.restarts += 1
                 continue
             if time.monotonic() - began > _MAX_BACKOFF_SECONDS:
                 backoff.succeeded()
-            self._wait_to_retry(trouble, backoff)
+            self._wait_to_retry(problem, backoff)
 
     def _goes_on(self) -> bool:
         """Forget the last restart, and return whether a further instance is to run."""
@@ -111,12 +111,12 @@ class Supervisor:
         self._restarting.clear()
         return not self._stopping.is_set()
 
-    def _wait_to_retry(self, trouble: str, backoff: Backoff) -> None:
+    def _wait_to_retry(self, problem: str, backoff: Backoff) -> None:
         """Record why there is no instance, and wait before the next attempt."""
         self.restarts += 1
-        if trouble != self._trouble:
-            LOG.warning("source %s: failed, retrying: %s", self.name, trouble)
-        self._trouble = trouble
+        if problem != self._problem:
+            LOG.warning("source %s: failed, retrying: %s", self.name, problem)
+        self._problem = problem
         self._stopping.wait(backoff.failed())
 
     def _run_once(self) -> str | None:
@@ -133,25 +133,25 @@ class Supervisor:
         except BaseException as exc:  # noqa: BLE001 - the supervised edge: reported, and tried again
             return f"{type(exc).__name__}: {exc}"
         self._source = source
-        if self._trouble:
+        if self._problem:
             LOG.info("source %s: recovered", self.name)
-            self._trouble = ""
-        trouble: str | None = None
+            self._problem = ""
+        problem: str | None = None
         while not self._restarting.wait(_CHECK_INTERVAL_SECONDS):
-            trouble, is_connected = _condition_of(source)
+            problem, is_connected = _condition_of(source)
             if goes_back and is_connected:
                 self._end_rewind()
                 goes_back = False
-            if trouble is not None:
+            if problem is not None:
                 break
         deadline = self._deadline if self._stopping.is_set() else time.monotonic() + _RESTART_STOP_SECONDS
         try:
             source.stop(deadline)
         except BaseException as exc:  # noqa: BLE001 - the supervised edge
-            trouble = f"stop failed: {type(exc).__name__}: {exc}"
-            LOG.warning("source %s: %s", self.name, trouble)
+            problem = f"stop failed: {type(exc).__name__}: {exc}"
+            LOG.warning("source %s: %s", self.name, problem)
         self._source = None
-        return trouble
+        return problem
 
     def _rewind(self, source: Source) -> bool:
         """Have the transport repeat events, because the database lost them; whether it does so once it is connected."""
@@ -177,5 +177,5 @@ def _condition_of(source: Source) -> tuple[str | None, bool]:
         status = source.status()
     except BaseException as exc:  # noqa: BLE001 - the supervised edge
         return f"status failed: {type(exc).__name__}: {exc}", False
-    trouble = (status.detail or "the driver gave up") if status.state is SourceState.FAILED else None
-    return trouble, status.state is SourceState.CONNECTED
+    problem = (status.detail or "the driver gave up") if status.state is SourceState.FAILED else None
+    return problem, status.state is SourceState.CONNECTED

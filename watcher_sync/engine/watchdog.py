@@ -103,7 +103,7 @@ class Watchdog:
     # For readiness and liveness
 
     @property
-    def trouble(self) -> str:
+    def problem(self) -> str:
         """Which event holds the engine's thread too long; empty if none does."""
         found = self.in_hand.current(self._clock)
         return self._named(*found) if found is not None and found[1] > self._seconds() else ""

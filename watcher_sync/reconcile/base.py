@@ -130,7 +130,7 @@ class Reconciler(abc.ABC):
         """Whether it compares live systems as a whole, so that an engine is not ready before the first time."""
         return False
 
-    def inventory_trouble(self) -> str | None:
+    def inventory_problem(self) -> str | None:
         """Return why the model does not have everything that the live systems have; empty if it has.
 
         None: the reconciler does not say so. Until it has, the engine is not ready.

@@ -29,9 +29,9 @@ class Inventories:
         self._open = list(reconcilers)
         """Reconcilers whose inventory is not known to be complete."""
         self._next = float("-inf")
-        # Guards _trouble.
+        # Guards _problem.
         self._lock = threading.Lock()
-        self._trouble: dict[str, str] = {one.name: _UNKNOWN for one in reconcilers if one.has_inventory}
+        self._problem: dict[str, str] = {one.name: _UNKNOWN for one in reconcilers if one.has_inventory}
 
     def check(self, now: float) -> None:
         """Ask the reconcilers, if a second has passed.
@@ -43,18 +43,18 @@ class Inventories:
         self._next = now + _INTERVAL_SECONDS
         for reconciler in list(self._open):
             try:
-                trouble = reconciler.inventory_trouble()
+                problem = reconciler.inventory_problem()
             except StorageError as exc:
-                trouble = f"{_UNKNOWN}: {exc}"
-            if not trouble:
+                problem = f"{_UNKNOWN}: {exc}"
+            if not problem:
                 self._open.remove(reconciler)
-            if trouble is not None:
+            if problem is not None:
                 with self._lock:
-                    self._trouble[reconciler.name] = trouble
+                    self._problem[reconciler.name] = problem
 
     def not_ready(self) -> Mapping[str, str]:
         """Return the check ``inventory`` with its reason; nothing if no reconciler has an inventory."""
         with self._lock:
-            if not self._trouble:
+            if not self._problem:
                 return {}
-            return {"inventory": "; ".join(why for _, why in sorted(self._trouble.items()) if why)}
+            return {"inventory": "; ".join(why for _, why in sorted(self._problem.items()) if why)}

@@ -244,6 +244,6 @@ def _described(state: ScopeState) -> dict[str, Any]:
         "last ended": at(state.last_finished),
         "last success": at(state.last_ok),
         "failures in a row": state.failures,
-        "trouble": state.trouble or "none",
+        "problem": state.problem or "none",
         "left alone until": at(state.open_until) if state.open_until is not None else "not at all",
     }

@@ -52,7 +52,7 @@ class ScopeState(msgspec.Struct, frozen=True, kw_only=True):
     """When everything was compared last. Aware UTC, like the others."""
     failures: int
     """In a row."""
-    trouble: str
+    problem: str
     """Why the last run failed, what it could not list, or what cannot be stored; empty if nothing of that happened."""
     open_until: datetime.datetime | None
     """Until when the breaker pauses the scope; None while it is closed."""
@@ -95,7 +95,7 @@ class ScheduledScope:
         self._last_started: datetime.datetime | None = None
         self._last_finished: datetime.datetime | None = None
         self._last_ok: datetime.datetime | None = None
-        self._trouble = ""
+        self._problem = ""
         self._logged: set[str] = set()
         self._report: Report | None = None
         self._runs: collections.Counter[RunOutcome] = collections.Counter()
@@ -195,10 +195,10 @@ class ScheduledScope:
         if self._breaker.failures:
             LOG.info("The reconciliation of %s works again", self)
         self._breaker.succeeded()
-        trouble = "; ".join(f"{resource}: {why}" for resource, why in sorted(report.failures.items()))
+        problem = "; ".join(f"{resource}: {why}" for resource, why in sorted(report.failures.items()))
         if not report.complete:
-            trouble = trouble or "not everything could be compared"
-            self._log_once("partial", f"The reconciliation of {self} is incomplete: {trouble}")
+            problem = problem or "not everything could be compared"
+            self._log_once("partial", f"The reconciliation of {self} is incomplete: {problem}")
             self._runs[RunOutcome.PARTIAL] += 1
         else:
             if "partial" in self._logged:
@@ -206,7 +206,7 @@ class ScheduledScope:
             self._runs[RunOutcome.OK] += 1
             self._last_ok = self._last_finished
         self._logged &= set() if report.complete else {"partial"}
-        self._trouble = "; ".join(filter(None, (trouble, _unwritten(report))))
+        self._problem = "; ".join(filter(None, (problem, _unwritten(report))))
         self._log_refused_deletes(report, before.refused_deletes if before is not None else {})
         self._log_refused_writes(report, before.refused_writes if before is not None else {})
         if report.written or report.deleted:
@@ -240,7 +240,7 @@ class ScheduledScope:
 
     def _fail(self, why: str, *, key: str, bug: BaseException | None = None) -> None:
         self._runs[RunOutcome.FAILED] += 1
-        self._trouble = why
+        self._problem = why
         self._log_once(key, f"The reconciliation of {self} fails: {why}", bug)
         options = self._conf.reconcile
         was_open = self._breaker.until is not None
@@ -276,7 +276,7 @@ class ScheduledScope:
             last_finished=self._last_finished,
             last_ok=self._last_ok,
             failures=self._breaker.failures,
-            trouble=self._trouble,
+            problem=self._problem,
             open_until=self._now() + datetime.timedelta(seconds=left) if left > 0 else None,
             report=self._report,
             runs=dict(self._runs),

@@ -89,7 +89,7 @@ class Site:
 
 @contextmanager
 def running_site(folder: Path) -> Iterator[Site]:
-    """A site with a cloud, a source in trouble, a drift, and three events in quarantine; its API runs."""
+    """A site with a cloud, a source with a problem, a drift, and three events in quarantine; its API runs."""
     store = migrate(opened(f"sqlite:///{folder / 'watcher-sync.sqlite'}", builtin_kinds()))
     site = Site(store, folder)
     site.commit(site.more(200))

@@ -68,7 +68,7 @@ def test_an_entity_is_shown_with_its_history(site: Site, watcher_sync: Run) -> N
 def test_sources_tell_whether_they_can_be_relied_on(watcher_sync: Run) -> None:
     sources = json.loads(made(watcher_sync("source", "list", "-f", "json")))
     assert [(s["Source"], s["Fresh"]) for s in sources] == [("edge", False), ("nova", True)]
-    assert "no route" in json.loads(made(watcher_sync("source", "show", "edge", "-f", "json")))["trouble"]
+    assert "no route" in json.loads(made(watcher_sync("source", "show", "edge", "-f", "json")))["problem"]
     assert "does not exist" in failed(watcher_sync("source", "show", "moon"), 1)
 
 

@@ -83,7 +83,7 @@ class Cloud:
         for start in range(0, len(changes), 2000):
             self.commit(*changes[start : start + 2000], type="instance.create.end")
 
-    def trouble(self) -> None:
+    def problem(self) -> None:
         """What goes wrong in a cloud of at least 30 hosts and 100 instances."""
         down = {"status": "disabled", "disabled_reason": "PSU 2 failed, vendor case 884-2231", "forced_down": True}
         self.commit(

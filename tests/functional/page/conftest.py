@@ -52,7 +52,7 @@ def cloud(store: Store) -> Cloud:
     """A small cloud with problems: 60 hosts, 300 instances."""
     cloud = Cloud(store)
     cloud.grow(60, 300)
-    cloud.trouble()
+    cloud.problem()
     cloud.sources()
     cloud.quarantine()
     return cloud
@@ -128,7 +128,7 @@ def shared_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     for store in _store(url):
         cloud = Cloud(store)
         cloud.grow(30, 160)
-        cloud.trouble()
+        cloud.problem()
         cloud.sources()
         cloud.quarantine()
         yield cloud

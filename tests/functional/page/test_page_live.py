@@ -98,7 +98,7 @@ def test_a_thousand_hosts_and_twenty_thousand_instances_are_painted_within_two_s
 ) -> None:
     cloud = Cloud(postgresql_store)
     cloud.grow(1000, 20_000)
-    cloud.trouble()
+    cloud.problem()
     cloud.sources()
     client = serve(postgresql_store, workers=2, threads=8)
     answers = []

@@ -73,9 +73,9 @@ def test_fields_that_a_plugin_adds_are_columns_after_db_sync_and_the_older_plugi
     site: Callable[[Kinds], Store],
 ) -> None:
     older, newer = site(kinds()), site(declared(Wider, ("owner", "colour")))
-    (trouble,) = schema.check(newer.database, newer.tables).values()
-    assert "entity kind 'meter' of tests.functional.storage.test_kind_tables: the database lacks " in trouble
-    assert "the column meters.colour, the column meters.unit, " in trouble
+    (problem,) = schema.check(newer.database, newer.tables).values()
+    assert "entity kind 'meter' of tests.functional.storage.test_kind_tables: the database lacks " in problem
+    assert "the column meters.colour, the column meters.unit, " in problem
     assert schema.plan(newer.database, newer.tables) == [
         "add the column meters.colour",
         "add the column meters.unit",
@@ -116,7 +116,7 @@ def test_a_process_works_without_the_kind_that_lacks_a_column_and_loses_none_of_
     site: Callable[[Kinds], Store], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The events that it cannot apply wait in the quarantine for ``db_sync``."""
-    monkeypatch.setattr(assembly, "_reported_troubles", set())  # a process logs it once
+    monkeypatch.setattr(assembly, "_reported_problems", set())  # a process logs it once
     newer = site(declared(Wider))
     conf = parsed()
     conf.set_override("connection", newer.database.url.render_as_string(hide_password=False), group="database")

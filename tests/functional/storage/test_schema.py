@@ -56,8 +56,8 @@ def test_a_database_without_schema_is_refused_and_a_plugins_kind_without_table_i
         schema.check(ours.database, ours.tables)
     schema.upgrade(ours.database, ours.tables)
     assert schema.check(ours.database, ours.tables) == {}
-    (trouble,) = schema.check(plugins.database, plugins.tables).values()
-    assert "lacks the table meters: run watcher-sync-manage db_sync" in trouble
+    (problem,) = schema.check(plugins.database, plugins.tables).values()
+    assert "lacks the table meters: run watcher-sync-manage db_sync" in problem
     schema.upgrade(plugins.database, plugins.tables)
     assert schema.check(plugins.database, plugins.tables) == {}
     for store in (ours, plugins):

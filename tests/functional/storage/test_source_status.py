@@ -12,8 +12,8 @@ from watcher_sync.storage.groups.source_status import (
     SourceRow,
     list_sources,
     mark_removed,
+    problem_of,
     record_full_sync,
-    trouble_of,
     write_sources,
 )
 
@@ -50,13 +50,13 @@ def test_sources_that_a_group_has_no_more_are_removed_until_they_come_back(store
     assert [r.source for r in list_sources(store.database)] == ["a", "c"]
     removed = row("b", state="removed", since=NOON + SECOND, updated_at=NOON + SECOND, scopes="[]")
     assert list_sources(store.database, removed=True)[1] == removed
-    assert trouble_of(removed, NOON + 10**6 * SECOND, stale_after=60, idle_after=60) == ""
+    assert problem_of(removed, NOON + 10**6 * SECOND, stale_after=60, idle_after=60) == ""
     write_sources(store.database, [row("b")])
     assert list_sources(store.database)[1] == row("b")
 
 
 @pytest.mark.parametrize(
-    ("given", "trouble"),
+    ("given", "problem"),
     [
         ({}, ""),
         ({"updated_at": NOON - 61 * SECOND}, "no engine has reported it for 61 s"),
@@ -70,9 +70,9 @@ def test_sources_that_a_group_has_no_more_are_removed_until_they_come_back(store
         ({"since": NOON - 601 * SECOND}, "connected, but no event for 601 s"),
     ],
 )
-def test_a_source_is_stale_without_news_without_connection_or_without_events(given, trouble):
-    assert trouble_of(row(**given), NOON, stale_after=60, idle_after=600) == trouble
+def test_a_source_is_stale_without_news_without_connection_or_without_events(given, problem):
+    assert problem_of(row(**given), NOON, stale_after=60, idle_after=600) == problem
 
 
 def test_a_silent_source_is_fresh_where_nothing_else_is_asked_for():
-    assert trouble_of(row(since=NOON - 10**6 * SECOND), NOON, stale_after=60) == ""
+    assert problem_of(row(since=NOON - 10**6 * SECOND), NOON, stale_after=60) == ""

@@ -42,9 +42,9 @@ def told(store):
 def test_each_source_has_its_state_its_lag_and_the_age_of_its_last_event(client, told):
     dcm, nova = client.simulate_get("/v1/sources").json["sources"]
     assert (dcm["source"], dcm["fresh"]) == ("dcm", False)
-    assert "refused" in dcm["trouble"]
+    assert "refused" in dcm["problem"]
     assert dcm["last_event_age"] is None
-    assert (nova["source"], nova["fresh"], nova["trouble"], nova["lag"]) == ("nova", True, "", 3)
+    assert (nova["source"], nova["fresh"], nova["problem"], nova["lag"]) == ("nova", True, "", 3)
     assert 3600 <= nova["last_event_age"] < 3700
     assert client.simulate_get("/v1/sources/nova").json["state"] == "connected"
 
@@ -73,7 +73,7 @@ def test_deletions_that_are_held_back_are_a_reason_why_a_source_is_not_fresh(cli
     common = {"engine_group": "default", "host": "here", "pid": 1, "since": now, "updated_at": now}
     write_sources(store.database, [SourceRow(source="nova", state="connected", notes=held, **common)])
     (nova,) = client.simulate_get("/v1/sources").json["sources"]
-    assert (nova["fresh"], nova["trouble"]) == (False, held)
+    assert (nova["fresh"], nova["problem"]) == (False, held)
     assert client.simulate_get("/healthcheck").status_code == 200
 
 
@@ -134,7 +134,7 @@ def test_a_removed_source_is_listed_with_the_number_of_its_entities(client, left
     core, edge = client.simulate_get("/v1/sources").json["sources"]
     assert (core["state"], core["fresh"], core["entities"]) == ("connected", True, None)
     assert (edge["state"], edge["fresh"], edge["entities"]) == ("removed", False, 1)
-    assert edge["trouble"].startswith("removed from the configuration; 1 entities remain")
+    assert edge["problem"].startswith("removed from the configuration; 1 entities remain")
     assert client.simulate_get("/v1/sources/edge").json["entities"] == 1
 
 

@@ -21,7 +21,7 @@ def test_a_kind_that_the_database_lacks_is_left_out_and_logged_once_by_a_process
     database.register_opts(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", f"sqlite:///{tmp_path / 'ws.sqlite'}", group="database")
-    monkeypatch.setattr(assembly, "_reported_troubles", set())
+    monkeypatch.setattr(assembly, "_reported_problems", set())
     monkeypatch.setattr(schema, "check", lambda *_: {"aggregate": "entity kind 'aggregate' of here: it lacks a column"})
     for _ in range(2):  # as the parent does to check, and its worker after the fork
         store = assembly.open_store(conf, builtin_kinds())

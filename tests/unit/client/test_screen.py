@@ -35,7 +35,7 @@ SNAPSHOT = StatsSnapshot(
     counts={f"kind_{i}": 10**i for i in range(7)},
     sources=[
         source("nova", lag=3, last_event_age=4.0),
-        source("edge", state="disconnected", fresh=False, trouble="x " * 99),
+        source("edge", state="disconnected", fresh=False, problem="x " * 99),
     ],
     changes=[change(seq) for seq in range(1, 101)],
     seq=100,
@@ -67,7 +67,7 @@ def test_the_picture_fits_and_shows_the_newest_change(width, height, sources):
 
 
 def test_sources_in_trouble_come_first_and_the_rest_is_counted():
-    many = [*(source(f"a{i}") for i in range(28)), source("zone", fresh=False, state="failed", trouble="no route")]
+    many = [*(source(f"a{i}") for i in range(28)), source("zone", fresh=False, state="failed", problem="no route")]
     text = "\n".join(drawn(StatsSnapshot(**{**vars_of(SNAPSHOT), "sources": many}), 80, 24))
     assert re.search(r"zone +failed", text)
     assert "no route" in text
@@ -89,6 +89,6 @@ def vars_of(snapshot):
 
 def test_trouble_is_said_on_80_columns():
     head = drawn(
-        StatsSnapshot(**{**vars_of(SNAPSHOT), "trouble": "http://127.0.0.1:8790: Connection refused"}), 80, 24
+        StatsSnapshot(**{**vars_of(SNAPSHOT), "problem": "http://127.0.0.1:8790: Connection refused"}), 80, 24
     )[0]
     assert "seq 100  http://127.0.0.1:8790: Connection refused" in head

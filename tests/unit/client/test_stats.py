@@ -77,10 +77,10 @@ def test_an_api_that_is_away_leaves_the_snapshot_and_says_so(client, cycle, monk
     with monkeypatch.context() as patch:
         patch.setattr(client, "sources", away)
         snapshot = stats.refresh()
-        assert (snapshot.counts, snapshot.trouble) == (before.counts, "Connection refused")
+        assert (snapshot.counts, snapshot.problem) == (before.counts, "Connection refused")
         with pytest.raises(Unreachable):
             ModelStats(client).read()
-    assert stats.refresh().trouble == ""
+    assert stats.refresh().problem == ""
 
 
 def test_a_journal_that_is_lost_is_begun_again(client, cycle, monkeypatch):

@@ -22,13 +22,13 @@ class Leases:
         self.lock = threading.Condition()
         self.held: dict[str, str] = {}
         self.taken = 0
-        self.trouble: Exception | None = None
+        self.problem: Exception | None = None
 
     @contextlib.contextmanager
     def operation(self, vnf_id: str, operation: str, holder: str) -> Iterator[Any]:
         with self.lock:
-            if self.trouble is not None:
-                raise self.trouble
+            if self.problem is not None:
+                raise self.problem
             if vnf_id in self.held:
                 raise Conflict(409, f"{self.held[vnf_id]} holds it")
             self.held[vnf_id] = holder
@@ -101,15 +101,15 @@ def test_who_works_on_what_is_to_be_seen_meanwhile() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "count"), [(OperationLost("late"), "lost"), (Unavailable(503, "later"), "unavailable")]
+    ("problem", "count"), [(OperationLost("late"), "lost"), (Unavailable(503, "later"), "unavailable")]
 )
-def test_a_lease_that_is_lost_and_an_api_that_cannot_now_end_no_manager(trouble: Exception, count: str) -> None:
+def test_a_lease_that_is_lost_and_an_api_that_cannot_now_end_no_manager(problem: Exception, count: str) -> None:
     leases = Leases()
-    leases.trouble = trouble
+    leases.problem = problem
     found = managers(leases)
     found.start()
     wait_for(lambda: found._counts[count] > 2)
-    leases.trouble = None
+    leases.problem = None
     wait_for(lambda: found.completed > 0)
     assert found.stop(60)
     assert found.failure is None
@@ -117,7 +117,7 @@ def test_a_lease_that_is_lost_and_an_api_that_cannot_now_end_no_manager(trouble:
 
 def test_anything_else_ends_a_manager_and_is_told() -> None:
     leases = Leases()
-    leases.trouble = ZeroDivisionError()
+    leases.problem = ZeroDivisionError()
     found = managers(leases)
     found.start()
     wait_for(lambda: isinstance(found.failure, ZeroDivisionError))

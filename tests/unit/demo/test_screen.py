@@ -49,7 +49,7 @@ STATS = StatsSnapshot(
     sources=[
         source("nova", lag=3),
         source("dcm", lag=0),
-        source("edge", state="disconnected", fresh=False, trouble="refused"),
+        source("edge", state="disconnected", fresh=False, problem="refused"),
     ],
     changes=[change(seq) for seq in range(61, 101)],
     seq=100,

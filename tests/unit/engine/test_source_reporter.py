@@ -14,7 +14,7 @@ from watcher_sync.engine.retention import RetentionWorker
 from watcher_sync.engine.source_reporter import SourceReporter
 from watcher_sync.engine.supervision import Supervisor
 from watcher_sync.sources.base import SourceState, SourceStatus
-from watcher_sync.storage.groups.source_status import SourceRow, behind_of, list_sources, trouble_of, write_sources
+from watcher_sync.storage.groups.source_status import SourceRow, behind_of, list_sources, problem_of, write_sources
 
 SECOND = datetime.timedelta(seconds=1)
 
@@ -115,7 +115,7 @@ def test_reports_have_the_time_of_the_database(conf, store, ahead):
     reporter = SourceReporter(conf, store, {"a": supervisor})
     reporter.report()
     for row in (*list_sources(store.database), *reporter.rows()):
-        assert trouble_of(row, there(), stale_after=20, idle_after=60) == ""
+        assert problem_of(row, there(), stale_after=20, idle_after=60) == ""
         assert behind_of(row, there(), stale_after=20) == 0
         assert 2 <= (there() - row.last_event_at).total_seconds() < 20
     before, observed, after = there(), store.time.observed(), there()
@@ -134,7 +134,7 @@ def test_a_leap_of_the_database_is_followed_at_the_next_report(conf, store):
     reporter.report()
     ahead[0] = 7200
     reporter.report()
-    assert trouble_of(list_sources(store.database)[0], there(), stale_after=20) == ""
+    assert problem_of(list_sources(store.database)[0], there(), stale_after=20) == ""
 
 
 def test_a_source_without_entities_of_its_own_says_so(conf, store):

@@ -113,7 +113,7 @@ def test_the_state_tells_when_the_scope_was_compared_last(stepped, clock):
     steps.after(300)
     state = steps.state()
     assert (state.last_started, state.last_finished, state.last_ok) == (clock.now(), clock.now(), first)
-    assert (state.failures, state.trouble, state.running) == (1, "ValueError: no", False)
+    assert (state.failures, state.problem, state.running) == (1, "ValueError: no", False)
 
 
 def test_a_reconciler_may_have_an_interval_and_a_timeout_of_its_own(stepped, clock):

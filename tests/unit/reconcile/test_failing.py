@@ -31,7 +31,7 @@ def test_what_is_not_a_report_is_a_failure(stepped):
     standin.ends["edge"] = lambda: "all well"
     steps = stepped(standin)
     steps.begin_due()
-    assert steps.state().trouble == "TypeError: 'all well' is not a report"
+    assert steps.state().problem == "TypeError: 'all well' is not a report"
 
 
 def test_a_bug_is_logged_once_with_its_traceback_and_its_end_is_logged(stepped, said, caplog):
@@ -150,7 +150,7 @@ def test_a_partial_comparison_is_no_failure_but_no_success_either_and_is_said_on
     steps.after(300)
     state = steps.state()
     assert (steps.runs(), state.failures, state.last_ok) == ({"partial": 2}, 0, None)
-    assert state.trouble == "daemonsets: 403 Forbidden"
+    assert state.problem == "daemonsets: 403 Forbidden"
     standin.ends.clear()
     steps.after(300)
     assert said() == [
@@ -222,7 +222,7 @@ def test_the_report_says_of_each_scope_what_is_wrong_with_it(stepped, conf):
             "last ended": "2026-01-01T12:00:00+00:00",
             "last success": "never",
             "failures in a row": 1,
-            "trouble": "gone",
+            "problem": "gone",
             "left alone until": "2026-01-01T12:01:00+00:00",
         },
         "standin/core": {
@@ -231,7 +231,7 @@ def test_the_report_says_of_each_scope_what_is_wrong_with_it(stepped, conf):
             "last ended": "2026-01-01T12:00:00+00:00",
             "last success": "2026-01-01T12:00:00+00:00",
             "failures in a row": 0,
-            "trouble": "none",
+            "problem": "none",
             "left alone until": "not at all",
         },
     }

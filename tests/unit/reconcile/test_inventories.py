@@ -9,18 +9,18 @@ from watcher_sync.reconcile.inventories import Inventories
 
 
 class Counted(StandIn):
-    """A reconciler with an inventory; ``trouble`` is what it answers."""
+    """A reconciler with an inventory; ``problem`` is what it answers."""
 
     has_inventory = True
 
-    def __init__(self, trouble):
+    def __init__(self, problem):
         super().__init__()
-        self.trouble = trouble
+        self.problem = problem
 
-    def inventory_trouble(self):
-        if isinstance(self.trouble, Exception):
-            raise self.trouble
-        return self.trouble
+    def inventory_problem(self):
+        if isinstance(self.problem, Exception):
+            raise self.problem
+        return self.problem
 
 
 def test_an_engine_is_not_ready_before_the_first_answer_nor_while_an_inventory_is_incomplete():
@@ -29,7 +29,7 @@ def test_an_engine_is_not_ready_before_the_first_answer_nor_while_an_inventory_i
     assert inventories.not_ready()["inventory"]
     inventories.check(0.0)
     assert inventories.not_ready() == {"inventory": "inventory incomplete of nova"}
-    reconciler.trouble = ""
+    reconciler.problem = ""
     inventories.check(0.5)
     assert inventories.not_ready()["inventory"]
     inventories.check(1.0)

@@ -154,7 +154,7 @@ def test_an_event_is_reported_afterwards_if_it_kept_the_watchdog_from_running(
     hand.take(event("1", "hold"))
     hand.now = 61.0
     hand.watchdog.in_hand.end(hand.now)
-    assert hand.watchdog.trouble == ""
+    assert hand.watchdog.problem == ""
     hand.watchdog.check()
     (record,) = caplog.records
     assert "'1' of type 'hold' has held the engine's thread for 61.0 s" in record.getMessage()
@@ -185,7 +185,7 @@ def test_without_a_limit_nothing_is_reported(caplog: pytest.LogCaptureFixture) -
     watchdog = Watchdog(lambda: 0.0, lambda _type, _channel: "", clock=lambda: 1e9)
     watchdog.in_hand.since, watchdog.in_hand.event = 0.0, event("1", "hold")
     watchdog.check()
-    assert (watchdog.trouble, watchdog.is_dead, caplog.records) == ("", False, [])
+    assert (watchdog.problem, watchdog.is_dead, caplog.records) == ("", False, [])
 
 
 def test_the_table_that_other_tests_use_is_not_held() -> None:

@@ -136,8 +136,8 @@ def test_a_source_brings_no_other_events_and_the_reason_names_it(authority, brou
 def test_the_reason_names_source_driver_envelope_type_and_option(authority):
     assert authority.refusal(event("dcm", CLOUD_EVENTS, "instance.delete.end")) == (
         "unauthorised: source dcm (driver nats_jetstream) may not bring 'instance.delete.end' in the envelope"
-        " cloudevents: it is an event of nova, whose drivers are: oslo_messaging, rabbitmq"
-        " (see [source_dcm] event_types)"
+        " cloudevents: it is an event of nova, whose drivers are: oslo_messaging, rabbitmq,"
+        " rabbitmq_stream (see [source_dcm] event_types)"
     )
     assert authority.refusal(event("dcm", OSLO, "service.update")) == (
         "unauthorised: source dcm (driver nats_jetstream) may not bring 'service.update' in the envelope oslo, only in"

@@ -29,7 +29,7 @@ from watcher_sync.conf.opts import HEALTH_BACKENDS
 from watcher_sync.exceptions import StorageError
 from watcher_sync.storage.database.database import open_database, translated
 from watcher_sync.storage.database.database_time import read_clock
-from watcher_sync.storage.groups.source_status import list_sources, trouble_of
+from watcher_sync.storage.groups.source_status import list_sources, problem_of
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -112,11 +112,11 @@ class Sources(_Backend):
         limits = self.oslo_conf.monitoring
         rows, now = list_sources(engine), read_clock(engine)
         found = {
-            row.source: trouble
+            row.source: problem
             for row in rows
-            if (trouble := trouble_of(row, now, stale_after=limits.stale_after, idle_after=limits.idle_after))
+            if (problem := problem_of(row, now, stale_after=limits.stale_after, idle_after=limits.idle_after))
         }
         if found:
-            details = "; ".join(f"{source}: {trouble}" for source, trouble in found.items())
+            details = "; ".join(f"{source}: {problem}" for source, problem in found.items())
             return HealthcheckResult(False, f"stale sources: {', '.join(found)}", details)
         return HealthcheckResult(True, "OK", f"{len(rows)} sources are fresh")

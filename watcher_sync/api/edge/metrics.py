@@ -26,7 +26,7 @@ from watcher_sync.storage.database.database import open_database, translated
 from watcher_sync.storage.database.database_time import read_clock
 from watcher_sync.storage.drifts import count_drifts
 from watcher_sync.storage.groups.engines import GONE, LEADING, STANDBY, list_engines
-from watcher_sync.storage.groups.source_status import behind_of, list_sources, trouble_of
+from watcher_sync.storage.groups.source_status import behind_of, list_sources, problem_of
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -136,7 +136,7 @@ class StoredCollector(Collector):
         last_event = _gauge("source_last_event_timestamp_seconds", "The time of the last event.", "source")
         limits, now = self._conf.monitoring, read_clock(self._database)
         for row in list_sources(self._database):
-            why = trouble_of(row, now, stale_after=limits.stale_after, idle_after=limits.idle_after)
+            why = problem_of(row, now, stale_after=limits.stale_after, idle_after=limits.idle_after)
             connected.add_metric([row.source], row.state == "connected")
             stale.add_metric([row.source], bool(why))
             if (seconds := behind_of(row, now, stale_after=limits.stale_after)) is not None:

@@ -17,7 +17,7 @@ from watcher_sync.api.service import Service
 from watcher_sync.storage.database.database_time import read_clock
 from watcher_sync.storage.groups.inventories import Inventory, list_inventories
 from watcher_sync.storage.groups.removed_sources import count_entities, read_removed
-from watcher_sync.storage.groups.source_status import SourceRow, behind_of, list_sources, trouble_of
+from watcher_sync.storage.groups.source_status import SourceRow, behind_of, list_sources, problem_of
 
 _NUMBER = {"type": "integer", "minimum": 0}
 
@@ -46,7 +46,7 @@ SOURCE: schemas.Schema = {
         "fresh": {"type": "boolean", "description": "Whether its data is up to date: [monitoring] stale_after, notes."},
         "notes": schemas.nullable(schemas.STRING)
         | {"description": "What its engine holds back, such as deletions that wait for a confirmation."},
-        "trouble": schemas.STRING | {"description": "Why it is not fresh; empty if it is."},
+        "problem": schemas.STRING | {"description": "Why it is not fresh; empty if it is."},
         "entities": schemas.nullable(_NUMBER)
         | {"description": "Entities of a removed source that remain; null: it is not removed."},
     },
@@ -61,7 +61,7 @@ INVENTORY: schemas.Schema = {
         "complete_since": schemas.nullable(schemas.TIME) | {"description": "When it became complete."},
         "last_complete_at": schemas.nullable(schemas.TIME)
         | {"description": "When everything was last compared with the live system."},
-        "trouble": schemas.STRING | {"description": "Why the last comparison was not complete; empty if it was."},
+        "problem": schemas.STRING | {"description": "Why the last comparison was not complete; empty if it was."},
     },
 }
 
@@ -131,7 +131,7 @@ def _inventory(inventory: Inventory) -> dict[str, Any]:
         "complete": inventory.complete_since is not None,
         "complete_since": inventory.complete_since,
         "last_complete_at": inventory.last_complete_at,
-        "trouble": inventory.trouble,
+        "problem": inventory.problem,
     }
 
 
@@ -150,16 +150,16 @@ def _left(service: Service, rows: Sequence[SourceRow]) -> dict[str, int]:
 def _document(service: Service, row: SourceRow, now: datetime.datetime, left: int | None) -> dict[str, Any]:
     monitoring = service.conf.monitoring
     stale_after = monitoring.stale_after
-    stale = trouble_of(row, now, stale_after=stale_after, idle_after=monitoring.idle_after)
-    trouble = "; ".join(filter(None, (stale, row.notes)))
+    stale = problem_of(row, now, stale_after=stale_after, idle_after=monitoring.idle_after)
+    problem = "; ".join(filter(None, (stale, row.notes)))
     if left is not None:
-        trouble = f"removed from the configuration; {left} entities remain until forget-source deletes them"
+        problem = f"removed from the configuration; {left} entities remain until forget-source deletes them"
     last = row.last_event_at
     return {
         **{name: value for name, value in msgspec.structs.asdict(row).items() if name != "scopes"},
         "last_event_age": max((now - last).total_seconds(), 0.0) if last is not None else None,
         "behind_seconds": behind_of(row, now, stale_after=stale_after),
-        "fresh": not trouble,
-        "trouble": trouble,
+        "fresh": not problem,
+        "problem": problem,
         "entities": left,
     }

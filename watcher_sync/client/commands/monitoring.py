@@ -34,7 +34,7 @@ SOURCE = Noun(
     fields=Source.__struct_fields__,
     columns=(
         "source", "state", "fresh", "behind_seconds", "lag", "last_event_age", "last_full_sync_at", "reconnects",
-        "entities", "trouble",
+        "entities", "problem",
     ),
     key="source",
     marker="after this source",
@@ -49,7 +49,7 @@ SourceShow = SOURCE.show_command(
 
 InventoryList = Noun(
     fields=Inventory.__struct_fields__,
-    columns=("source", "complete", "complete_since", "last_complete_at", "trouble"),
+    columns=("source", "complete", "complete_since", "last_complete_at", "problem"),
     key="source",
     marker="after this source",
     every=lambda client, _: client.inventories(),

@@ -105,7 +105,7 @@ class LivenessService:
         """The hosts that are down, and why."""
         down = (node for node in self._snapshot().by(_KIND, "state", "down") if isinstance(node, ComputeNode))
         return {
-            "trouble": self._outage.reason or "none",
+            "problem": self._outage.reason or "none",
             **{node.id: "forced down" if node.forced_down else node.liveness_reason for node in down},
         }
 

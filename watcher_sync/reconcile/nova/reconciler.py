@@ -140,22 +140,22 @@ class NovaReconciler(Reconciler):
                 self._record(began, str(exc))
             raise
         if not dry_run:
-            trouble = "; ".join(f"{what}: {why}" for what, why in sorted(report.failures.items()))
+            problem = "; ".join(f"{what}: {why}" for what, why in sorted(report.failures.items()))
             refused = ", ".join(f"{report.refused_share(kind)} {kind}" for kind in sorted(report.refused_deletes))
-            trouble = trouble or (f"the delete guard refuses deletions: {refused}" if refused else "")
-            self._record(began, trouble)
+            problem = problem or (f"the delete guard refuses deletions: {refused}" if refused else "")
+            self._record(began, problem)
         return report
 
-    def _record(self, began: datetime.datetime, trouble: str) -> None:
+    def _record(self, began: datetime.datetime, problem: str) -> None:
         """Store how a complete run ended."""
         database, now = self.context.store.database, self._now()
         old = declare_inventory(database, SCOPE, now)
         new = Inventory(
             source=SCOPE,
-            complete_since=old.complete_since if trouble else old.complete_since or now,
-            last_complete_at=old.last_complete_at if trouble else now,
-            changes_since=old.changes_since if trouble else began,
-            trouble=trouble,
+            complete_since=old.complete_since if problem else old.complete_since or now,
+            last_complete_at=old.last_complete_at if problem else now,
+            changes_since=old.changes_since if problem else began,
+            problem=problem,
             updated_at=now,
         )
         write_inventory(database, new)
@@ -213,7 +213,7 @@ class NovaReconciler(Reconciler):
         """Whether it compares anything."""
         return self._is_enabled
 
-    def inventory_trouble(self) -> str | None:
+    def inventory_problem(self) -> str | None:
         """Return why the inventory is incomplete; empty if it is complete, None if nothing is compared.
 
         :raises DatabaseUnavailable: the database is unavailable.
@@ -225,7 +225,7 @@ class NovaReconciler(Reconciler):
         inventory = declare_inventory(database, SCOPE, self._now())
         if inventory.complete_since is not None:
             return ""
-        return f"{INCOMPLETE} of {SCOPE}" + (f": {inventory.trouble}" if inventory.trouble else "")
+        return f"{INCOMPLETE} of {SCOPE}" + (f": {inventory.problem}" if inventory.problem else "")
 
 
 class _Run:

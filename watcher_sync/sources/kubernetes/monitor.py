@@ -27,7 +27,7 @@ _REFRESH_SECONDS: Final = 10.0
 
 
 class ClusterMonitor:
-    """Watches the silence of one cluster. Its thread probes; :attr:`trouble` is for any thread."""
+    """Watches the silence of one cluster. Its thread probes; :attr:`problem` is for any thread."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class ClusterMonitor:
         :param interval: seconds of silence before a probe, and between two probes; 0: no probe.
         :param last_byte_at: returns when the last byte arrived, in the seconds of ``monotonic``.
         :param probe: asks the server; returns why it does not answer, or an empty text.
-        :param changed: called after a change of :attr:`trouble`.
+        :param changed: called after a change of :attr:`problem`.
         :param recovered: called before ``changed`` when the server answers again.
         :param refresh: called every 10 seconds.
         """
-        self.trouble = ""
+        self.problem = ""
         """Why the server does not answer; empty while it does."""
         self._interval = interval
         self._last_byte_at = last_byte_at
@@ -84,7 +84,7 @@ class ClusterMonitor:
             why = self._ask()
             self._probed_at = self._monotonic()
             self._set(why)
-        elif self.trouble and received_at > self._probed_at:
+        elif self.problem and received_at > self._probed_at:
             self._set("")
         if now - self._refreshed_at >= _REFRESH_SECONDS:
             self._refreshed_at = now
@@ -97,11 +97,11 @@ class ClusterMonitor:
                 return ""
         return why
 
-    def _set(self, trouble: str) -> None:
-        before, self.trouble = self.trouble, trouble
-        if before and not trouble:
+    def _set(self, problem: str) -> None:
+        before, self.problem = self.problem, problem
+        if before and not problem:
             self._recovered()
-        if bool(before) is not bool(trouble):
+        if bool(before) is not bool(problem):
             self._changed()
 
     def _run(self) -> None:

@@ -214,7 +214,7 @@ class KubernetesSource(Source):
 
         The model has everything as long as each resource is watched and the server answers.
         """
-        if self._monitor.trouble or any(r.progress.phase is not Phase.WATCHING for r in self.reflectors):
+        if self._monitor.problem or any(r.progress.phase is not Phase.WATCHING for r in self.reflectors):
             return
         now = datetime.datetime.now(datetime.UTC)
         with self._lock:
@@ -267,7 +267,7 @@ class KubernetesSource(Source):
     def _state(self) -> SourceState:
         if not self.reflectors:
             return SourceState.CONNECTED  # only reconciliation reads the cluster
-        if self._monitor.trouble:
+        if self._monitor.problem:
             return SourceState.DISCONNECTED
         phases = [reflector.progress.phase for reflector in self.reflectors]
         if any(phase is Phase.WATCHING for phase in phases):
@@ -280,8 +280,8 @@ class KubernetesSource(Source):
         """Describe in one line which resources fail, and why."""
         if not self.reflectors:
             return "not watched, only reconciled"
-        if trouble := self._monitor.trouble:
-            return trouble
+        if problem := self._monitor.problem:
+            return problem
         errors: dict[str, list[str]] = {}
         for reflector in self.reflectors:
             if reflector.progress.phase is Phase.FAILING:

@@ -34,7 +34,7 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     """When the last complete comparison ended."""
     changes_since: datetime.datetime | None = None
     """The time from which on the system is to be asked for changes: the begin of the last comparison."""
-    trouble: str = ""
+    problem: str = ""
     """Why the last comparison was not complete; empty if it was."""
     updated_at: datetime.datetime
 

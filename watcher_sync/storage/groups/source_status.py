@@ -3,7 +3,7 @@
 
 The engine that leads a group runs the group's sources. It writes their rows every few seconds, in a transaction that
 touches neither the journal nor any row of a commit. A row does not prove that a source works now: ``updated_at`` is
-the age of the report, and :func:`trouble_of` checks both against the clock. Times are of the database's clock, aware
+the age of the report, and :func:`problem_of` checks both against the clock. Times are of the database's clock, aware
 UTC, so writers and readers need not agree about the time.
 
 A source that its group no longer has is *removed*. Its row remains until ``watcher-sync-manage forget-source`` deletes
@@ -136,7 +136,7 @@ def behind_of(row: SourceRow, now: datetime.datetime, *, stale_after: float) -> 
     return max((now - row.current_until).total_seconds(), 0.0)
 
 
-def trouble_of(row: SourceRow, now: datetime.datetime, *, stale_after: float, idle_after: float = 0) -> str:
+def problem_of(row: SourceRow, now: datetime.datetime, *, stale_after: float, idle_after: float = 0) -> str:
     """Why a source is stale, in one line; empty while it is fresh.
 
     :param stale_after: seconds without a connection, or without news from the engine, that are borne.

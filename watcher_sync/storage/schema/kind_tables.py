@@ -54,7 +54,7 @@ class Fit(msgspec.Struct, frozen=True):
     """What differs and cannot be added."""
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Why entities of this kind cannot be stored now; None if they can."""
         if self.refusals:
             return f"entity kind {self.kind!r} of {self.plugin}: {'; '.join(self.refusals)}; db_sync adds columns only"
@@ -106,8 +106,8 @@ def _mismatches(declared: Kind, table: sa.Table, found: dict[str, Any]) -> Itera
         if field is None:
             if name not in table.c and not column["nullable"] and column.get("default") is None:
                 yield f"the column {table.name}.{name}, which is not declared, must not be NULL"
-        elif trouble := _mismatch(field, table.c[name].type, column):
-            yield f"the column {table.name}.{name} {trouble}"
+        elif problem := _mismatch(field, table.c[name].type, column):
+            yield f"the column {table.name}.{name} {problem}"
 
 
 def _mismatch(field: Field, wanted: sa.types.TypeEngine[Any], column: Any) -> str | None:

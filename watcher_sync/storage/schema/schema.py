@@ -65,7 +65,7 @@ def _upgrade(database: sa.Engine, tables: Tables, revision: str) -> tuple[str, l
         current = _current(connection) or ""
         if current == HEAD:
             epochs.begin_epoch(connection, tables)
-    return current, [fit.trouble or "" for fit in fits if fit.refusals]
+    return current, [fit.problem or "" for fit in fits if fit.refusals]
 
 
 def plan(database: sa.Engine, tables: Tables) -> list[str]:
@@ -84,7 +84,7 @@ def plan(database: sa.Engine, tables: Tables) -> list[str]:
         fits = kind_tables.examine(connection, tables)
     lines = [f"migrate to {step.revision}: {_first_line(step.doc)}" for step in steps]
     for fit in fits:
-        lines.extend([f"refuse: {fit.trouble}"] if fit.refusals else [f"add {a.text}" for a in fit.additions])
+        lines.extend([f"refuse: {fit.problem}"] if fit.refusals else [f"add {a.text}" for a in fit.additions])
     return lines
 
 
@@ -114,7 +114,7 @@ def check(database: sa.Engine, tables: Tables) -> dict[str, str]:
     with translated(), database.connect() as connection:
         check_revision(connection, tables)
         fits = kind_tables.examine(connection, tables)
-    return {fit.kind: fit.trouble for fit in fits if fit.trouble is not None}
+    return {fit.kind: fit.problem for fit in fits if fit.problem is not None}
 
 
 def check_revision(connection: sa.Connection, tables: Tables) -> None:

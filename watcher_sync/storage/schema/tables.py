@@ -346,7 +346,7 @@ def _inventories(metadata: sa.MetaData) -> sa.Table:
         sa.Column("complete_since", UtcDateTime()),
         sa.Column("last_complete_at", UtcDateTime()),
         sa.Column("changes_since", UtcDateTime()),
-        sa.Column("trouble", text_type(None), nullable=False),
+        sa.Column("problem", text_type(None), nullable=False),
         sa.Column("updated_at", UtcDateTime(), nullable=False),
         **TABLE_OPTIONS,
     )

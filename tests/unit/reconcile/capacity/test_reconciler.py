@@ -225,8 +225,8 @@ def test_a_refused_value_is_logged_once_counted_and_shown(site, stepped, said):
     steps.after(10_000)
     state = steps.state("a")
     assert (steps.runs("a"), state.failures, len(state.report.refused_writes)) == ({"ok": 2}, 0, 1)
-    assert state.trouble.startswith("compute_node host-1 cannot be stored: vcpus: ")
+    assert state.problem.startswith("compute_node host-1 cannot be stored: vcpus: ")
     assert [line.split(" cannot")[0] for line in said() if "cannot be stored" in line] == ["compute_node host-1"]
     provider.report = [HostCapacity(host="host-1", vcpus=1), HostCapacity(host="host-2", vcpus=8)]
     steps.after(10_000)
-    assert (steps.state("a").trouble, site.fields("vcpus")) == ("", (1,))
+    assert (steps.state("a").problem, site.fields("vcpus")) == ("", (1,))

@@ -64,7 +64,7 @@ def test_the_reason_of_a_failed_run_has_no_address_and_the_log_has_it_once(
             site.reconcile()
     inventory = read_inventory(site.store.database, "nova")
     assert inventory is not None
-    for text in (str(failed.value), inventory.trouble):
+    for text in (str(failed.value), inventory.problem):
         assert "ConnectFailure" in text
         assert "127.0.0.1" not in text
         assert "http" not in text

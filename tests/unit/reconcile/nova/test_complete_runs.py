@@ -247,7 +247,7 @@ def test_a_host_whose_service_is_deleted_goes(site: NovaSite, cloud: FakeOpenSta
 
 def test_the_inventory_is_complete_since_the_first_complete_run(site: NovaSite, cloud: FakeOpenStack):
     reconciler = site.reconciler()
-    assert reconciler.inventory_trouble() == "inventory incomplete of nova"
+    assert reconciler.inventory_problem() == "inventory incomplete of nova"
     site.reconcile()
     first = read_inventory(site.store.database, "nova")
     assert first is not None
@@ -257,7 +257,7 @@ def test_the_inventory_is_complete_since_the_first_complete_run(site: NovaSite, 
     assert second is not None
     assert second.complete_since == first.complete_since
     assert second.last_complete_at > first.last_complete_at
-    assert site.reconciler().inventory_trouble() == ""
+    assert site.reconciler().inventory_problem() == ""
 
 
 def test_a_server_that_cannot_be_stored_is_reported_and_the_others_are_written(site: NovaSite, cloud: FakeOpenStack):

@@ -63,7 +63,7 @@ def test_a_failure_in_the_middle_of_paging_deletes_nothing(filled: NovaSite, clo
     assert len(list(filled.model.all("instance"))) == 12
     inventory = read_inventory(filled.store.database, "nova")
     assert inventory is not None
-    assert inventory.trouble.startswith("servers: ")
+    assert inventory.problem.startswith("servers: ")
     assert inventory.complete_since is not None
     assert healed(filled, cloud)
 

@@ -26,7 +26,7 @@ class Cluster:
             interval=interval,
             last_byte_at=lambda: self.byte_at,
             probe=self.probe,
-            changed=lambda: self.calls.append(("changed", self.monitor.trouble)),
+            changed=lambda: self.calls.append(("changed", self.monitor.problem)),
             recovered=lambda: self.calls.append("recovered"),
             refresh=lambda: self.calls.append("refresh"),
             monotonic=lambda: self.now,
@@ -59,7 +59,7 @@ def test_a_silent_server_that_answers_is_asked_once_an_interval(cluster):
     assert cluster.after(8) == ["probe"]
     assert cluster.after(4) == []
     assert cluster.after(4) == ["probe"]
-    assert cluster.monitor.trouble == ""
+    assert cluster.monitor.problem == ""
 
 
 def test_a_server_that_does_not_answer_twice_is_noticed_and_its_answer_ends_it(cluster):
@@ -81,7 +81,7 @@ def test_one_request_without_an_answer_is_nothing(cluster):
     answers = iter(["timed out", ""])
     cluster.probe = cluster.monitor._probe = lambda: next(answers)
     assert cluster.after(8) == []
-    assert cluster.monitor.trouble == ""
+    assert cluster.monitor.problem == ""
 
 
 def test_without_an_interval_nothing_is_asked():

@@ -11,11 +11,11 @@ import { Time } from "./times.js";
 
 const GUARD = /delete guard/i;
 
-/** What says so: the trouble of sources and inventories. */
+/** What says so: the problem of sources and inventories. */
 function notes({ sources = [], inventories = [] }) {
   const found = new Map();
   for (const one of [...sources, ...inventories]) {
-    for (const text of [one.trouble, one.detail]) if (text && GUARD.test(text)) found.set(one.source, text);
+    for (const text of [one.problem, one.detail]) if (text && GUARD.test(text)) found.set(one.source, text);
   }
   return found;
 }

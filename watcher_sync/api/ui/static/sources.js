@@ -27,7 +27,7 @@ class Source extends Pure {
         <span class="source-name">${source.source}</span>
         <span class="source-state">${now === "fresh" || source.state === "removed" ? source.state : `${now} · ${source.state}`}</span>
         <span class="source-facts">${facts.join(" · ")}</span>
-        ${source.trouble && html`<span class="source-trouble">${source.trouble}</span>`}
+        ${source.problem && html`<span class="source-problem">${source.problem}</span>`}
       </li>`;
   }
 }
@@ -43,8 +43,8 @@ export class Sources extends Pure {
           .filter((inventory) => !inventory.complete)
           .map(
             (inventory) => html`
-              <p class="source-trouble" role="status" key=${inventory.source}>
-                Inventory incomplete: ${inventory.source}${inventory.trouble && ` (${inventory.trouble})`}
+              <p class="source-problem" role="status" key=${inventory.source}>
+                Inventory incomplete: ${inventory.source}${inventory.problem && ` (${inventory.problem})`}
               </p>`,
           )}
         <ul>

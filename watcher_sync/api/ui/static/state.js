@@ -260,7 +260,7 @@ export class State {
     const sources = (this.sources || []).filter((one) => one.state !== "removed");
     if (this.engines?.length === 0) return sources.length > 0; // they were stopped
     if (this.engines) return leaderless(this.engines, this.serverNow()).length > 0;
-    return sources.length > 0 && sources.every((one) => !one.fresh && /no engine/i.test(one.trouble));
+    return sources.length > 0 && sources.every((one) => !one.fresh && /no engine/i.test(one.problem));
   }
 
   async askSubscriptions() {

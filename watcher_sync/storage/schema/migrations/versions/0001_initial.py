@@ -540,7 +540,7 @@ def _create_status() -> None:
         sa.Column("complete_since", UtcDateTime()),
         sa.Column("last_complete_at", UtcDateTime()),
         sa.Column("changes_since", UtcDateTime()),
-        sa.Column("trouble", _LONG_TEXT, nullable=False),
+        sa.Column("problem", _LONG_TEXT, nullable=False),
         sa.Column("updated_at", UtcDateTime(), nullable=False),
         sa.PrimaryKeyConstraint("source"),
         **_OPTIONS,
