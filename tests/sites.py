@@ -53,6 +53,6 @@ class Site:
 
     def write(self, *changes: Upsert | Delete) -> None:
         """Each change as a write of its own, as the API commits it."""
-        with DirectWriter(self.store, nova(), lambda: 3600.0).begin() as cycle:
+        with DirectWriter(self.store, nova()).begin() as cycle:
             for change in changes:
                 cycle.write(Event(id="e", type="test", source="test"), [change])

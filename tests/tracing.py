@@ -204,7 +204,7 @@ class Site:
 
     def write(self, kind: str, entity_id: str, facets: dict[str, dict[str, Any]]) -> None:
         """As the API does."""
-        with DirectWriter(self.store, self.dispatcher, lambda: 3600.0).begin() as cycle:
+        with DirectWriter(self.store, self.dispatcher).begin() as cycle:
             change = Upsert(kind, entity_id, cycle.next_version(), facets)
             cycle.write(Event(id=entity_id, type=f"{kind}.created", source="api"), [change])
 

@@ -146,8 +146,7 @@ def make_routes(
     writer = DirectWriter(
         service.store,
         dispatcher,
-        lambda: float(engine.parked_ttl),
-        max_clock_skew=lambda: float(engine.max_clock_skew),
+        limits=engine,
         authority=Authority(dispatcher, with_own_sources(grants)),
     )
     operations = Operations(

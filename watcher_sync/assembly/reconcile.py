@@ -121,12 +121,7 @@ def make_context(
     :param last_seen: returns when a host published its last event, if the process has a newer time than the table.
     :param doubts: the doubtful entities of this process's engine; None: it has no engine.
     """
-    writes = DirectWriter(
-        store,
-        dispatcher,
-        lambda: float(conf.engine.parked_ttl),
-        max_clock_skew=lambda: float(conf.engine.max_clock_skew),
-    )
+    writes = DirectWriter(store, dispatcher, limits=conf.engine)
     return Context(
         store=store,
         writes=writes,

@@ -179,8 +179,7 @@ def _replay(conf: cfg.ConfigOpts) -> None:
         load_handlers(conf),
         events,
         batch_size=settings.batch_size,
-        parked_ttl=settings.parked_ttl,
-        max_clock_skew=settings.max_clock_skew,
+        limits=settings,
     )
     print_result(result, as_table=conf.command.format == "table")
 
@@ -230,8 +229,7 @@ def _quarantine(conf: cfg.ConfigOpts) -> None:
             quarantine.events(chosen),
             grants=ConfiguredGrants(conf),
             batch_size=settings.batch_size,
-            parked_ttl=settings.parked_ttl,
-            max_clock_skew=settings.max_clock_skew,
+            limits=settings,
         )
         print_result(result, as_table=conf.command.format == "table")
         refused = quarantine.reasons_of(chosen)
@@ -260,13 +258,7 @@ def _entity(conf: cfg.ConfigOpts) -> None:
 
 
 def _writer(conf: cfg.ConfigOpts, store: Store) -> DirectWriter:
-    settings = conf.engine
-    return DirectWriter(
-        store,
-        load_handlers(conf),
-        lambda: float(settings.parked_ttl),
-        max_clock_skew=lambda: float(settings.max_clock_skew),
-    )
+    return DirectWriter(store, load_handlers(conf), limits=conf.engine)
 
 
 def _forget_source(conf: cfg.ConfigOpts) -> None:

@@ -26,7 +26,7 @@ from oslo_log import log as logging
 from watcher_sync.commit.authorisation import Authority
 from watcher_sync.commit.awaited import AwaitedEntities
 from watcher_sync.commit.batch import Batch, Dispatch, Pending, commit_of, halves, refusing
-from watcher_sync.commit.batch_dispatch import BatchDispatch
+from watcher_sync.commit.batch_dispatch import BatchDispatch, CommitLimits
 from watcher_sync.commit.doubts import Doubts
 from watcher_sync.commit.evaluation import Evaluator, NoEvaluation
 from watcher_sync.commit.failure_log import FailureLog
@@ -43,9 +43,6 @@ from watcher_sync.storage.writing.commit_store import CommitStore
 from watcher_sync.storage.writing.commits import Commit, Fence
 
 LOG = logging.getLogger(__name__)
-
-MAX_CLOCK_SKEW_SECONDS = 300.0
-"""Seconds that the times of versions may be ahead of this system's clock, if nothing else is configured."""
 
 
 class CommittedModel(ModelReader, Protocol):
@@ -68,8 +65,7 @@ class BatchCommitter(abc.ABC):
         evaluation: Evaluator | None = None,
         authority: Authority | None = None,
         fence: Callable[[], Fence | None] = lambda: None,
-        parked_ttl: Callable[[], float] = lambda: 3600.0,
-        max_clock_skew: Callable[[], float] = lambda: MAX_CLOCK_SKEW_SECONDS,
+        limits: CommitLimits | None = None,
         in_hand: EventInHand | None = None,
         doubts: Doubts | None = None,
         tracer: BatchTracer | None = None,
@@ -82,9 +78,7 @@ class BatchCommitter(abc.ABC):
 
         :param fence: returns the lease to write under; called at every commit.
 
-        :param parked_ttl: returns the seconds that an event waits for its entity; called when one is parked.
-        :param max_clock_skew: returns the seconds that the times of versions may be ahead of ``now``; called once
-            per batch.
+        :param limits: what ``[engine]`` limits; None: the defaults.
         :param in_hand: gets the event that is dispatched, for a watchdog.
         :param doubts: gets the entities that a committed batch marked as doubtful; None: they are not collected.
         :param tracer: gets each published batch; None: nothing is traced.
@@ -105,8 +99,7 @@ class BatchCommitter(abc.ABC):
         self._dispatch = BatchDispatch(
             dispatcher,
             authority=authority,
-            parked_ttl=parked_ttl,
-            max_clock_skew=max_clock_skew,
+            limits=limits or CommitLimits(),
             in_hand=in_hand or EventInHand(),
             failures=self._failures,
             now=now,

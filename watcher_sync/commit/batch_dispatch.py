@@ -11,6 +11,8 @@ import datetime
 import traceback
 from collections.abc import Callable
 
+import msgspec
+
 from watcher_sync.commit.authorisation import Authority, with_envelope
 from watcher_sync.commit.batch import Batch, Dispatched
 from watcher_sync.commit.failure_log import FailureLog
@@ -29,6 +31,15 @@ _MAX_REASON_LENGTH = 2000
 """Characters of the reason in a quarantined event."""
 
 
+class CommitLimits(msgspec.Struct, frozen=True):
+    """What ``[engine]`` limits in a commit. The option group itself serves, too: a reload of its values then counts."""
+
+    parked_ttl: float = 3600.0
+    """Seconds that an event waits for its entity; read when one is parked."""
+    max_clock_skew: float = 300.0
+    """Seconds that the times of versions may be ahead of this system's clock; read once per batch."""
+
+
 class BatchDispatch:
     """The dispatch of one commit cycle."""
 
@@ -37,8 +48,7 @@ class BatchDispatch:
         dispatcher: Dispatcher,
         *,
         authority: Authority | None,
-        parked_ttl: Callable[[], float],
-        max_clock_skew: Callable[[], float],
+        limits: CommitLimits,
         in_hand: EventInHand,
         failures: FailureLog,
         now: Callable[[], datetime.datetime],
@@ -47,8 +57,7 @@ class BatchDispatch:
         """For the arguments see :class:`~watcher_sync.commit.batch_committer.BatchCommitter`."""
         self._dispatcher = dispatcher
         self._authority = authority
-        self._parked_ttl = parked_ttl
-        self._max_clock_skew = max_clock_skew
+        self._limits = limits
         self._in_hand = in_hand
         self._failures = failures
         self._now = now
@@ -56,7 +65,7 @@ class BatchDispatch:
 
     def run(self, transaction: Transaction, batch: Batch) -> Dispatched:
         """Stage the changes of a batch's events in a transaction. This writes nothing."""
-        limit = limit_at(self._now(), self._max_clock_skew())
+        limit = limit_at(self._now(), self._limits.max_clock_skew)
         transaction.clock_limit = limit
         token = set_limit(limit)
         try:
@@ -125,7 +134,7 @@ class BatchDispatch:
             if batch.waited[number] == key:
                 work.waiting.append(key)
                 return
-        expires = self._now() + datetime.timedelta(seconds=self._parked_ttl())
+        expires = self._now() + datetime.timedelta(seconds=self._limits.parked_ttl)
         work.parked.append(Parked(event, *key, expires, row))
 
 

@@ -21,7 +21,8 @@ import msgspec
 
 from watcher_sync.commit.authorisation import Authority
 from watcher_sync.commit.batch import Batch, Dispatched, Pending
-from watcher_sync.commit.batch_committer import MAX_CLOCK_SKEW_SECONDS, BatchCommitter
+from watcher_sync.commit.batch_committer import BatchCommitter
+from watcher_sync.commit.batch_dispatch import CommitLimits
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Actor, Event
@@ -60,10 +61,9 @@ class DirectCommitCycle(BatchCommitter):
         store: LockedStore,
         model: TableModel,
         dispatcher: Dispatcher,
-        parked_ttl: Callable[[], float],
         *,
+        limits: CommitLimits | None,
         now: Callable[[], datetime.datetime],
-        max_clock_skew: Callable[[], float] = lambda: MAX_CLOCK_SKEW_SECONDS,
         authority: Authority | None = None,
         actor: Actor | None = None,
     ) -> None:
@@ -79,8 +79,7 @@ class DirectCommitCycle(BatchCommitter):
             dispatcher,
             stats=self.recorded,
             authority=authority,
-            parked_ttl=parked_ttl,
-            max_clock_skew=max_clock_skew,
+            limits=limits,
             now=now,
         )
 
@@ -167,21 +166,18 @@ class DirectWriter:
         self,
         store: Store,
         dispatcher: Dispatcher,
-        parked_ttl: Callable[[], float],
         *,
-        max_clock_skew: Callable[[], float] = lambda: MAX_CLOCK_SKEW_SECONDS,
+        limits: CommitLimits | None = None,
         authority: Authority | None = None,
     ) -> None:
-        """:param parked_ttl: seconds that an event waits for its entity.
+        """:param limits: what ``[engine]`` limits; None: the defaults.
 
-        :param max_clock_skew: seconds that the times of versions may be ahead of the database's clock.
         :param authority: decides which events may come; None: all events are the caller's own.
         """
         self._store = store
         self._dispatcher = dispatcher
-        self._parked_ttl = parked_ttl
+        self._limits = limits
         self._authority = authority
-        self._max_clock_skew = max_clock_skew
 
     @contextlib.contextmanager
     def begin(self, actor: Actor | None = None) -> Iterator[DirectCommitCycle]:
@@ -196,9 +192,8 @@ class DirectWriter:
                 store,
                 model,
                 self._dispatcher,
-                self._parked_ttl,
+                limits=self._limits,
                 now=self._store.time.now,
-                max_clock_skew=self._max_clock_skew,
                 authority=self._authority,
                 actor=actor,
             )

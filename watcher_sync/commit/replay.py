@@ -14,7 +14,7 @@ import msgspec
 
 from watcher_sync.commit.authorisation import Authority, Grants, recording, with_own_sources
 from watcher_sync.commit.batch import Batch
-from watcher_sync.commit.batch_committer import MAX_CLOCK_SKEW_SECONDS
+from watcher_sync.commit.batch_dispatch import CommitLimits
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.last_seen import LastSeenWriter
 from watcher_sync.commit.stats import CommitStats
@@ -60,15 +60,13 @@ def replay(
     events: Iterable[Event],
     *,
     batch_size: int,
-    parked_ttl: float = 3600.0,
+    limits: CommitLimits | None = None,
     authority: Authority | None = None,
-    max_clock_skew: float = MAX_CLOCK_SKEW_SECONDS,
 ) -> dict[str, float]:
     """Commit the events in order, in batches.
 
     :param authority: decides which events may come; None: that of recordings.
-    :param parked_ttl: seconds that an event waits for its entity.
-    :param max_clock_skew: seconds that the times of versions may be ahead of the database's clock.
+    :param limits: what ``[engine]`` limits; None: the defaults.
     :returns: ``read``, each outcome, and ``seconds``; without the parked events of others.
     :raises DatabaseUnavailable: the database is unavailable. Run it again: committed events are recognised.
     """
@@ -81,8 +79,7 @@ def replay(
         dispatcher,
         stats=stats,
         authority=authority or Authority(dispatcher, recording),
-        parked_ttl=lambda: parked_ttl,
-        max_clock_skew=lambda: max_clock_skew,
+        limits=limits,
         now=store.time.now,
     )
     for chunk in portions(events, batch_size):
@@ -97,8 +94,7 @@ def replay_quarantined(
     *,
     grants: Grants | None = None,
     batch_size: int,
-    parked_ttl: float = 3600.0,
-    max_clock_skew: float = MAX_CLOCK_SKEW_SECONDS,
+    limits: CommitLimits | None = None,
 ) -> dict[str, float]:
     """Dispatch quarantined events again; those that are refused again stay, with the new reason.
 
@@ -107,8 +103,7 @@ def replay_quarantined(
 
     :param grants: name of a source -> what it may bring; None: no source is known.
     :param events: (row id, event), as :meth:`Quarantine.events` gives them.
-    :param parked_ttl: seconds that an event waits for its entity.
-    :param max_clock_skew: seconds that the times of versions may be ahead of the database's clock.
+    :param limits: what ``[engine]`` limits; None: the defaults.
     :returns: ``read``, each outcome, and ``seconds``; without the parked events of others.
     :raises DatabaseUnavailable: the database is unavailable. Run it again: committed events are recognised.
     """
@@ -121,8 +116,7 @@ def replay_quarantined(
         dispatcher,
         stats=stats,
         authority=Authority(dispatcher, with_own_sources(grants)),
-        parked_ttl=lambda: parked_ttl,
-        max_clock_skew=lambda: max_clock_skew,
+        limits=limits,
         now=store.time.now,
     )
     for chunk in _chunks(events, batch_size):

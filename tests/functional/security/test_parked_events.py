@@ -14,6 +14,7 @@ from tests.functional.storage.conftest import on_one_database
 from tests.functional.storage.writing import Naming, commit, cycle_on, make, meter, naming, rename, rows
 from tests.simulated import event
 from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.batch_dispatch import CommitLimits
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.dispatch import Dispatcher
@@ -45,7 +46,7 @@ def test_a_request_that_creates_an_awaited_entity_writes_one_row_and_the_engine_
     api = new_store()
     statements: list[str] = []
     sa.event.listen(api.database, "before_cursor_execute", lambda _c, _k, sql, *_: statements.append(sql))
-    outcomes, _ = DirectWriter(api, naming(), lambda: 3600.0).run([make(1)])
+    outcomes, _ = DirectWriter(api, naming()).run([make(1)])
     assert [outcome.value for outcome in outcomes] == ["applied"]
     assert len(statements) < 20, "the request's transaction is short"
     assert len(rows(api, "parked")) == MANY
@@ -63,7 +64,7 @@ def test_a_request_that_creates_an_awaited_entity_writes_one_row_and_the_engine_
 @on_one_database
 def test_events_that_an_api_worker_parked_are_applied_when_the_api_creates_their_entity(new_store):
     cycle = cycle_on(new_store(), naming())
-    writer = DirectWriter(new_store(), naming(), lambda: 3600.0)
+    writer = DirectWriter(new_store(), naming())
     writer.run([rename(1)])
     writer.run([make(2)])
     cycle.catch_up()
@@ -73,7 +74,7 @@ def test_events_that_an_api_worker_parked_are_applied_when_the_api_creates_their
 
 def test_events_that_an_api_worker_parked_are_applied_when_the_engine_creates_their_entity(new_store):
     cycle = cycle_on(new_store(), naming())
-    DirectWriter(new_store(), naming(), lambda: 3600.0).run([rename(1)])
+    DirectWriter(new_store(), naming()).run([rename(1)])
     commit(cycle, make(2))
     assert len(rows(cycle.store, "parked")) == 1
     cycle.add_awaited(cycle._parked.awaited())  # as the retention worker does
@@ -186,7 +187,7 @@ def test_a_count_tries_events_of_an_existing_entity_once(store):
 @pytest.mark.parametrize("again", [False, True])
 @on_one_database
 def test_an_event_that_another_process_parked_for_an_existing_entity_is_found(new_store, again):
-    cycle, api = cycle_on(new_store(), patient()), DirectWriter(new_store(), patient(), lambda: 3600.0)
+    cycle, api = cycle_on(new_store(), patient()), DirectWriter(new_store(), patient())
     commit(cycle, make(1))
     if again:  # the engine knew the entity, and its events were applied
         api.run([rename(2)])
@@ -249,7 +250,7 @@ def test_events_that_still_wait_stay_when_the_database_refuses_another_one(store
 
 @pytest.mark.parametrize("any_migrated_url", ["sqlite"], indirect=True)
 def test_entities_whose_events_expired_are_forgotten(store):
-    cycle = cycle_on(store, naming(), parked_ttl=lambda: 0.0)
+    cycle = cycle_on(store, naming(), limits=CommitLimits(parked_ttl=0.0))
     for start in range(0, 5_000, 1_000):
         commit(cycle, *(rename(n, f"id-{n}") for n in range(start, start + 1_000)))
         expire_parked(store.database, store.tables, datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=1))

@@ -179,7 +179,7 @@ def test_a_change_of_versions_alone_follows_without_an_event_of_the_stream(regio
     model = region.store.load()
     entity = next(each for each in model.snapshot().all("instance") if each.versions)
     facet = next(iter(model.kinds["instance"].facets))
-    with DirectWriter(region.store, nova(), lambda: 60.0).begin() as cycle:
+    with DirectWriter(region.store, nova()).begin() as cycle:
         newer = Version(f"{entity.versions[0]}!")
         upsert = Upsert("instance", entity.id, newer, {facet: {}})
         cycle.write(Event(id="version", type="test", source="test"), [upsert])

@@ -35,7 +35,7 @@ def writing(region: Member) -> Iterator[None]:
     stopping = threading.Event()
 
     def run() -> None:
-        writer = DirectWriter(region.site.store, nova(), lambda: 60.0)
+        writer = DirectWriter(region.site.store, nova())
         for number in itertools.count(1):
             if stopping.wait(0.1):
                 return

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.rare, pytest.mark.timeout(300)]
 
 
 def write(member: Member, entity_id: str) -> None:
-    with DirectWriter(member.site.store, nova(), lambda: 60.0).begin() as cycle:
+    with DirectWriter(member.site.store, nova()).begin() as cycle:
         upsert = Upsert("aggregate", entity_id, Version("1"), {"state": {"name": "n"}})
         cycle.write(Event(id=entity_id, type="test", source="test"), [upsert])
 

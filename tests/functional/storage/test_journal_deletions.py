@@ -106,7 +106,7 @@ def require_equal(store: Store, cycle: CommitCycle) -> None:
 def test_each_deletion_in_the_journal_follows_a_creation_of_the_entity(store: Store) -> None:
     numbers, examples = itertools.count(1), itertools.count(1)
     cycle = cycle_on(store)
-    writer = DirectWriter(store, cycle.dispatcher, lambda: 3600.0)
+    writer = DirectWriter(store, cycle.dispatcher)
 
     def commit_all(batches: list[list[list[Step]]], example: int) -> None:
         for batch in batches:

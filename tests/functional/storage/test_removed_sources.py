@@ -97,7 +97,7 @@ def left(store: Store) -> dict[str, int]:
 
 
 def writer(store: Store, cycle: CommitCycle) -> DirectWriter:
-    return DirectWriter(store, cycle.dispatcher, lambda: 3600.0)
+    return DirectWriter(store, cycle.dispatcher)
 
 
 @on_one_database

@@ -103,7 +103,7 @@ def test_a_row_beyond_the_heads_is_no_reason_to_quarantine_an_event(store):
         cycle.run(batch)
     with (
         pytest.raises(DatabaseUnavailable, match="rows beyond its head"),
-        DirectWriter(store, telling(), lambda: 60.0).begin() as direct,
+        DirectWriter(store, telling()).begin() as direct,
     ):
         direct.run(batch)
     assert rows(store, "quarantine") == []

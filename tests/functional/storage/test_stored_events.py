@@ -13,6 +13,7 @@ from oslo_config import cfg
 from tests.functional.storage.conftest import on_one_database
 from tests.functional.storage.writing import commit, cycle_on, make, meter, naming, rename, rows
 from tests.simulated import event, told, whole
+from watcher_sync.commit.batch_dispatch import CommitLimits
 from watcher_sync.commit.replay import decoded_again, replay, replay_quarantined
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.conf import retention as retention_conf
@@ -129,9 +130,9 @@ def test_parked_events_whose_time_is_over_expire_once_with_one_warning(store, ca
     retention_conf.register_opts(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     stats = CommitStats()
-    cycle = cycle_on(store, naming(), parked_ttl=lambda: -1.0)
+    cycle = cycle_on(store, naming(), limits=CommitLimits(parked_ttl=-1.0))
     commit(cycle, rename(1), rename(2, "b"))
-    commit(cycle_on(store, naming(), parked_ttl=lambda: 3600.0), rename(3, "c"))
+    commit(cycle_on(store, naming(), limits=CommitLimits(parked_ttl=3600.0)), rename(3, "c"))
     worker = RetentionWorker(conf, store, stats)
     with caplog.at_level(logging.WARNING):
         worker.purge_now()

@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.migrated import migrate
+from watcher_sync.commit.batch_dispatch import CommitLimits
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.replay import replay
 from watcher_sync.dispatch import Dispatcher
@@ -54,11 +55,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def direct(store: Store, dispatcher: Dispatcher) -> None:
-    DirectWriter(store, dispatcher, lambda: TTL).run(EVENTS)
+    DirectWriter(store, dispatcher, limits=CommitLimits(parked_ttl=TTL)).run(EVENTS)
 
 
 def replayed(store: Store, dispatcher: Dispatcher) -> None:
-    replay(store, dispatcher, EVENTS, batch_size=10, parked_ttl=TTL)
+    replay(store, dispatcher, EVENTS, batch_size=10, limits=CommitLimits(parked_ttl=TTL))
 
 
 @pytest.mark.parametrize("write", [direct, replayed])

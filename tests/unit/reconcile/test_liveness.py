@@ -32,7 +32,7 @@ class ReplicaSite(Site):
         self.cycle = CommitCycle(self.store, self.store.load(), nova())
         self.seconds = 0.0
         self.writer = LivenessWriter(
-            DirectWriter(self.store, nova(), lambda: 60.0),
+            DirectWriter(self.store, nova()),
             last_seen=lambda host: self.snapshot().last_seen("compute_node", host),
         )
         self.offline = []
@@ -58,7 +58,7 @@ class ReplicaSite(Site):
 
     def apply(self, *changes):
         event = Event(id="e", type="test", source="cell1")
-        with DirectWriter(self.store, nova(), lambda: 60.0).begin() as cycle:
+        with DirectWriter(self.store, nova()).begin() as cycle:
             cycle.write(event, changes)
 
     def speak(self, *hosts, after=0.0):

@@ -16,6 +16,7 @@ from tests.unit.api.conftest import application, client, conf, store  # noqa: F4
 from tests.unit.security.test_time import CREATE, FAR, dcm, nova, own
 from watcher_sync.commit import entity_repair
 from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.batch_dispatch import CommitLimits
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.entity_repair import CannotRepair
@@ -52,7 +53,7 @@ def dispatcher() -> Dispatcher:
 @pytest.fixture
 def engine(store: Any, dispatcher: Dispatcher) -> CommitCycle:
     """A running engine, which lets the far future in."""
-    return CommitCycle(store, store.load(), dispatcher, max_clock_skew=lambda: AGES)
+    return CommitCycle(store, store.load(), dispatcher, limits=CommitLimits(max_clock_skew=AGES))
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def standby(store: Any, dispatcher: Dispatcher) -> CommitCycle:
 
 @pytest.fixture
 def writer(store: Any, dispatcher: Dispatcher) -> DirectWriter:
-    return DirectWriter(store, dispatcher, lambda: 60.0)
+    return DirectWriter(store, dispatcher)
 
 
 def run(cycle: CommitCycle, *events: Event) -> Outcome:

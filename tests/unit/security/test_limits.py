@@ -186,7 +186,7 @@ def owned(conf, tmp_path):
 def test_concurrent_writes_cannot_pass_the_quota_of_a_project(owned):
     declared = owned.kinds["vnf_instance"]
     quotas = Quotas({"vnf_instance": 5})
-    writer = DirectWriter(owned, Dispatcher([]), lambda: 60.0)
+    writer = DirectWriter(owned, Dispatcher([]))
 
     def create(number, project="p"):
         values = {"project_id": project}

@@ -14,6 +14,7 @@ import pytest
 
 from tests.unit.api.conftest import application, client, conf, store  # noqa: F401 - fixtures
 from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.batch_dispatch import CommitLimits
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.replay import replay, replay_quarantined
@@ -203,13 +204,13 @@ def test_a_replay_and_the_replay_of_quarantined_events_have_the_limit(store: Any
     assert again["quarantined"] == 1
     century = 4000 * 366 * 86_400.0
     allowed = replay_quarantined(
-        store, dispatcher, list(Quarantine(store).events()), batch_size=10, max_clock_skew=century
+        store, dispatcher, list(Quarantine(store).events()), batch_size=10, limits=CommitLimits(max_clock_skew=century)
     )
     assert allowed["applied"] == 1
 
 
 def test_a_process_without_a_replica_has_the_limit(store: Any) -> None:
-    writer = DirectWriter(store, Dispatcher([("dcm", DcmHandler(CREATE))]), lambda: 60.0)
+    writer = DirectWriter(store, Dispatcher([("dcm", DcmHandler(CREATE))]))
     found, _ = writer.run([dcm("1", time=FAR), dcm("2", time=NOW)])
     assert found == [Outcome.QUARANTINED, Outcome.APPLIED]
 
@@ -241,7 +242,7 @@ def test_a_transaction_keeps_to_its_limit_for_signs_of_life(cycle: CommitCycle) 
 def test_a_row_of_the_past_can_still_be_written_by_the_api(client: Any, store: Any) -> None:
     """A version of the API is newer than every event's: also than one that froze its facet before this limit."""
     dispatcher = Dispatcher([("dcm", DcmHandler(CREATE))])
-    writer = DirectWriter(store, dispatcher, lambda: 60.0, max_clock_skew=lambda: 4000 * 366 * 86_400.0)
+    writer = DirectWriter(store, dispatcher, limits=CommitLimits(max_clock_skew=4000 * 366 * 86_400.0))
     assert writer.run([dcm("1", time=FAR)])[0] == [Outcome.APPLIED]
     path = "/v1/service_type_instances/vm-1"
     put = client.simulate_put(path, json={"service_type": "container", "provider_name": "q"})
