@@ -105,8 +105,10 @@ class PeriodicThread:
     def _run(self) -> None:
         if not self._at_once:
             self._due.wait(self._seconds())
-        while not self._stopping.is_set():
+        while True:
             self._due.clear()
+            if self._stopping.is_set():  # after the clear, or the wake of a stop between the two were lost
+                break
             self._outage.attempt(self._work)
             self._due.wait(self._seconds())
         self._outage.attempt(self._at_end)

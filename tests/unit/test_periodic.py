@@ -97,3 +97,22 @@ def test_a_stop_before_the_start_does_nothing() -> None:
     thread = PeriodicThread("t", bool, lambda: 3600.0, outage())
     thread.stop(deadline(60))
     assert not thread.is_alive()
+
+
+def test_a_stop_between_two_calls_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    thread = PeriodicThread("t", lambda: calls.append("work"), lambda: 3600.0, outage(), at_once=False)
+
+    class StopsAtClear(threading.Event):
+        """A stop arrives just before the wake is forgotten."""
+
+        def clear(self) -> None:
+            thread.begin_stop()
+            super().clear()
+
+    monkeypatch.setattr(thread, "_due", StopsAtClear())
+    thread.start()
+    thread.wake()
+    thread.stop(deadline(10))
+    assert not thread.is_alive()
+    assert calls == []
