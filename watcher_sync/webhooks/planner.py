@@ -244,18 +244,23 @@ class Planner:
         """Take back what could not be written."""
         self._outbox.restore(writes, planned)
 
-    def refused(self, subscription_id: str, planned: Sequence[Outgoing], reason: str) -> None:
+    def refused(self, writes: WorkerWrites, planned: Sequence[Outgoing], reason: str) -> None:
         """The database refuses the rows of a subscription: it is suspended, and its place in the journal is held.
 
-        :param planned: its deliveries of the refused writes; at most one has changes.
+        :param writes: the refused ones, of one subscription.
+        :param planned: its deliveries among them; at most one has changes.
         :param reason: what the database says.
         """
+        (subscription_id,) = writes.subscriptions()
         known = self._subscriptions.get(subscription_id)
         is_active = known is not None and known.is_active
         level = logging.WARNING if is_active else logging.ERROR
         LOG.log(level, "webhooks: the database refuses the rows of subscription %s: %s", subscription_id, reason)
         if known is not None and is_active:
             known.refused(next(iter(planned), None), reason)
+            ids = {each.delivery.webhook_id for each in planned}
+            # What ended before is written with the suspension. If the database refuses that, too, it is left out.
+            self._outbox.writes.results[:0] = [each for each in writes.results if each.webhook_id not in ids]
 
     def take_due(self) -> list[Outgoing]:
         """Return the stored deliveries whose next attempt begins now."""

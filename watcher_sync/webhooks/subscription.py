@@ -73,6 +73,7 @@ _DELETED: Final = "the instance was deleted"
 _MISSED: Final = "the database went back in time, or an earlier delivery of all resources was not accepted"
 _NOT_ACCEPTED: Final = "an earlier delivery was not accepted"
 _NOT_STORED: Final = "an earlier delivery was not stored"
+_WITHDRAWN: Final = "an earlier delivery of all resources was withdrawn"
 
 _MEMBERSHIP: Final = frozenset({"vdus", "cluster", "namespace"})
 """Fields of a VNF instance that say which workloads it has."""
@@ -84,6 +85,8 @@ class OlderRows(msgspec.Struct, eq=False, frozen=True):
     subscription: Subscription
     after: int
     """The rows after this seq, up to the model's when it began to wait for them."""
+    known: int
+    """What the rows up to this seq changed may be known to the receiver: it must not cancel out."""
 
     @property
     def is_awaited(self) -> bool:
@@ -201,9 +204,10 @@ class Subscription:
         if was_active:
             self._wake()
             first = self.news.first
-            since = self._take_replay(first - 1 if first is not None else self._context.model.generation)
+            planned = first - 1 if first is not None else self._context.model.generation
+            since = self._take_replay(planned)
             if since is not None:
-                self._await_older(since)
+                self._await_older(since, planned)
         else:
             self.news, self.ending = News(), ""
             self._activate(shard_sequence)
@@ -222,9 +226,10 @@ class Subscription:
             self._tell_all(ALL_RESOURCES, _MISSED)
         self._check_instance(after)
         since = self._take_replay(planned)
-        after = after if since is None else since
-        if after < model.generation:
-            self._await_older(after)
+        if since is not None:
+            self._await_older(since, planned)
+        elif after < model.generation:
+            self._await_older(after, self.progress.sequence)
 
     def _check_instance(self, after: int) -> None:
         """End a subscription whose instance was deleted, or went to another project, before this worker knew it."""
@@ -250,10 +255,10 @@ class Subscription:
         self.row = msgspec.structs.replace(self.row, replay_since=None)
         if since >= planned:
             return None
-        # Changes after the last delivery that cancelled out do so only if all of them are merged.
-        since = min(since, self.progress.sequence)
         self.news = News(self.news.resync, self.news.first)
-        self._set(held_since=since + 1)
+        # Another worker does not know how far this one had planned. Changes after the last delivery may have cancelled
+        # out, and do so again only if all of them are merged.
+        self._set(held_since=min(since, self.progress.sequence) + 1)
         return since
 
     def _wait_for_interval(self) -> None:
@@ -291,11 +296,15 @@ class Subscription:
     def _withdraw(self, outgoing: Outgoing) -> None:
         """End a delivery that its subscriber may no longer see, as the API does with those that are stored.
 
-        The API did not see it if it was not stored yet; then its changes are to be merged again.
+        The API did not see it if it was not stored yet; then its changes are to be merged again. The result of an
+        attempt may have overwritten what the API wrote.
         """
         self.delivery, since = None, outgoing.delivery.previous_sequence
-        if self.row.replay_since is None or self.row.replay_since > since:
-            self._write(outgoing, DEAD, ended_at=self._context.clock.now())
+        self._write(outgoing, DEAD, ended_at=self._context.clock.now())
+        if outgoing.first_seq == ALL_RESOURCES:
+            self._set(held_since=ALL_RESOURCES)
+            self._tell_all(ALL_RESOURCES, _WITHDRAWN)
+        elif self.row.replay_since is None or self.row.replay_since > since:
             self.row = msgspec.structs.replace(self.row, replay_since=since)
 
     # The journal
@@ -308,7 +317,7 @@ class Subscription:
         """Merge a row that the model already contained, while it waits for older rows."""
         if self.older is not None and row.seq > self.older.after:
             self._merge(row, self.news.changes)
-            if row.seq <= self.progress.sequence:
+            if row.seq <= self.older.known:
                 self.news.replayed.add((row.kind, row.entity_id))
 
     def end_older(self, older: OlderRows, *, purged: bool = False) -> None:
@@ -374,9 +383,9 @@ class Subscription:
             self.news.add_created(((kinds[kind], entity) for kind, entity in below), row, into)
         self._wake()
 
-    def _await_older(self, after: int) -> None:
+    def _await_older(self, after: int, known: int) -> None:
         """Merge new rows apart from now on, until those after this seq were read."""
-        self.older = OlderRows(self, after)
+        self.older = OlderRows(self, after, max(known, self.progress.sequence))
         self.news.later = Changes()
         self.news.begin(after + 1)
 
@@ -425,7 +434,7 @@ class Subscription:
         behind_since = self.progress.behind_since
         if first is None:
             if held_since is not None:
-                self._set(held_since=None)
+                self._set(held_since=None, behind_since=None if self.delivery is None else behind_since)
         elif held_since is None or first < held_since:
             self._set(held_since=first, behind_since=behind_since or since)
         elif behind_since is None and since is not None:
@@ -514,7 +523,8 @@ class Subscription:
         if delay is not None:
             self._repeat(outgoing, now, delay)
         else:
-            self._end(outgoing, DEAD, now, held_since=outgoing.first_seq)
+            first, held_since = outgoing.first_seq, self.progress.held_since
+            self._end(outgoing, DEAD, now, held_since=first if held_since is None else min(first, held_since))
             self._tell_all(outgoing.first_seq, _NOT_ACCEPTED)
             self._paused_until = clock.monotonic() + AFTER_DEAD_SECONDS
             self._end_with_instance()

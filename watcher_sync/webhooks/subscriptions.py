@@ -26,6 +26,7 @@ from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import read_head
 from watcher_sync.webhooks.rows import (
     ACTIVE,
+    ALL_RESOURCES,
     DEAD,
     DELETED,
     PENDING,
@@ -181,12 +182,17 @@ class Subscriptions:
         """
         d = self._tables.webhook_deliveries
         where = (d.c.subscription_id == subscription_id, d.c.state == PENDING, d.c.purpose != "test")
-        since = connection.execute(sa.select(sa.func.min(d.c.previous_sequence)).where(*where)).scalar()
+        found = connection.execute(sa.select(d.c.previous_sequence, d.c.purpose).where(*where)).all()
         connection.execute(
             sa.update(d).where(*where).values(state=DEAD, body=None, next_attempt_at=None, ended_at=self._now())
         )
-        if since is None:
+        if not found:
             return {}
+        if any(each.purpose == "resync" for each in found):
+            p = self._tables.subscription_progress
+            mine = p.c.subscription_id == subscription_id
+            connection.execute(sa.update(p).where(mine).values(held_since=ALL_RESOURCES))
+        since = min(each.previous_sequence for each in found)
         return {"replay_since": since if replay_since is None else min(since, replay_since)}
 
     def delete(self, subscription_id: str) -> bool:

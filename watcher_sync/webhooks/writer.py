@@ -91,8 +91,8 @@ class DeliveryWriter:
         """Write what the database does not refuse. Return whether it took that."""
         ids = writes.subscriptions()
         if len(ids) < 2:
-            for subscription_id in ids:
-                self._planner.refused(subscription_id, planned, reason)
+            if ids:
+                self._planner.refused(writes, planned, reason)
             return True
         taken = True
         for part in writes.halves():

@@ -18,7 +18,7 @@ from tests.simulated import told
 from tests.waiting import deadline
 from watcher_sync.commit.batch import Batch
 from watcher_sync.exceptions import QuotaReached
-from watcher_sync.webhooks.rows import DELETED, SubscriptionRow, read_revision, shard_of
+from watcher_sync.webhooks.rows import ALL_RESOURCES, DELETED, SubscriptionRow, read_revision, shard_of
 from watcher_sync.webhooks.secrets import ActiveSecret, SecretBox, SecretUnreadable, new_key
 from watcher_sync.webhooks.subscriptions import SubscriptionExists, Subscriptions
 
@@ -216,6 +216,17 @@ def test_a_writer_who_sees_less_has_everything_again_from_the_oldest_change_that
     assert (found.replay_since, found.sees_admin_only) == (expected, False)
     with store.database.connect() as connection:
         assert connection.execute(sa.select(d.c.state, d.c.body)).one() == ("dead", None)
+
+
+@on_one_database
+def test_a_writer_who_sees_less_has_all_resources_again_if_they_were_under_way(rows, store):
+    made = rows.create(subscription(sees_admin_only=True))
+    assert rows.add_test(made.id, "msg_1", "application/json", b"{}")
+    with store.database.begin() as connection:
+        connection.execute(sa.update(store.tables.webhook_deliveries).values(purpose="resync"))
+    found, _ = rows.find("vnf", "one")
+    assert rows.replace(msgspec.structs.replace(found, sees_admin_only=False)) is not None
+    assert rows.find("vnf", "one")[1].held_since == ALL_RESOURCES
 
 
 @on_one_database

@@ -8,7 +8,7 @@ import itertools
 import msgspec
 import pytest
 
-from tests.unit.webhooks.driver import BOX, DAY, FAILED, GONE_FOREVER, HOUR, OK, SECRET, Driver
+from tests.unit.webhooks.driver import BOX, DAY, FAILED, GONE_FOREVER, HOUR, OK, SECRET, Driver, vnf
 from watcher_sync.webhooks.deliveries import Attempt, DeliverySettings
 from watcher_sync.webhooks.secrets import SecretBox, new_key
 from watcher_sync.webhooks.subscription import AFTER_DEAD_SECONDS
@@ -454,3 +454,50 @@ def test_a_late_refusal_of_a_former_callback_says_nothing_about_the_present_one(
     assert driver.subscription().state == "active"
     assert driver.progress().failures == 0
     assert agrees(driver)
+
+
+def test_the_end_of_a_schedule_loses_no_replay_that_was_asked_for_meanwhile():
+    driver = vnf(min_notify_interval=0.0)
+    for phase in ("Pending", "Running", "Failed"):
+        driver.log.write("pod", "p", owner_uid="d", phase=phase)
+        driver.step()
+    driver.answers["s"] = lambda _: FAILED
+    driver.log.write("pod", "p", phase="Pending")
+    driver.step()
+    driver.tables.set("s", replay_since=1)
+    driver.read_registry()
+    for _ in range(9):
+        driver.planner.plan()
+        driver.time.monotonic = driver.planner.next_due()
+        driver.write(checkpoint=False)
+        driver.send()
+        driver.write(checkpoint=False)
+    assert driver.states()[-1] == "dead"
+    assert driver.progress().held_since == 2
+
+
+def test_what_a_refused_write_ended_before_has_ended():
+    driver = vnf(min_notify_interval=0.0)
+    driver.log.write("pod", "p", owner_uid="d", phase="Pending")
+    driver.follow()
+    driver.write()
+    driver.send()
+    driver.log.write("pod", "p", phase="Running")
+    driver.follow()
+    driver.planner.plan()
+    writes, planned = driver.planner.take_writes(checkpoint=False)
+    driver.planner.refused(writes, planned, "too large")
+    driver.write()
+    assert driver.states() == ["delivered"]
+
+
+def test_a_lag_ends_with_a_pass_over_older_rows_that_finds_nothing():
+    driver = vnf()
+    row, progress = driver.tables.rows["s"]
+    driver.tables.rows["s"] = (
+        row, msgspec.structs.replace(progress, held_since=driver.log.head + 1, behind_since=driver.time.now())
+    )  # fmt: skip
+    driver.log.write("instance", "other", state="active")
+    driver.restart()
+    driver.step()
+    assert driver.progress().behind_since is None

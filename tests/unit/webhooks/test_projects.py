@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.unit.webhooks.driver import Driver, vnf
 from watcher_sync.webhooks.deliveries import Attempt
+from watcher_sync.webhooks.rows import ALL_RESOURCES
 
 FAILED = Attempt(code=500, detail="HTTP 500", seconds=0.1)
 
@@ -87,3 +89,43 @@ def test_a_planned_delivery_with_hidden_fields_that_is_not_stored_is_withdrawn_a
     assert "secret-host" not in str(driver.receivers["s"].bodies)
     assert driver.receivers["s"].documents == driver.existing(driver.subscription())
     assert driver.tables.pending("s") == []
+
+
+def end_as_the_api(driver):
+    """The API ends what is pending, because the writer sees less than the one before."""
+    (delivery,) = driver.tables.pending("s")
+    driver.tables.deliveries[delivery.webhook_id] = (delivery, "dead")
+    driver.tables.set("s", sees_admin_only=False, replay_since=delivery.previous_sequence)
+
+
+def test_a_withdrawn_delivery_does_not_come_back_by_the_result_of_its_last_attempt():
+    driver = Driver()
+    driver.log.write("instance", "i", state="active", host="first")
+    driver.subscribe()
+    driver.step()
+    driver.log.write("instance", "i", state="stopped", host="secret-host")
+    driver.follow()
+    driver.write()
+    (failing,) = driver.under_way
+    driver.under_way = []
+    end_as_the_api(driver)
+    driver.planner.attempted(failing, FAILED)
+    driver.write()
+    driver.run(10)
+    assert driver.tables.pending("s") == []
+    assert driver.receivers["s"].documents == driver.existing(driver.subscription())
+
+
+def test_a_withdrawn_delivery_of_all_resources_is_followed_by_one():
+    driver = Driver()
+    driver.log.write("instance", "i", state="active", host="first")
+    receiver = driver.subscribe()
+    row, progress = driver.tables.rows["s"]
+    driver.tables.rows["s"] = (row, msgspec.structs.replace(progress, held_since=ALL_RESOURCES))
+    driver.restart()
+    driver.write()
+    driver.under_way = []
+    end_as_the_api(driver)
+    driver.run(10)
+    assert "resync" in receiver.bodies[0]
+    assert "first" not in str(receiver.bodies)

@@ -179,8 +179,8 @@ def test_all_resources_that_the_database_refused_are_sent_when_it_is_resumed(is_
     lose(driver)
     go_back(driver, head)
     driver.planner.plan()
-    _, planned = driver.planner.take_writes(checkpoint=False)
-    driver.planner.refused("s", planned, "too large")
+    writes, planned = driver.planner.take_writes(checkpoint=False)
+    driver.planner.refused(writes, planned, "too large")
     driver.write()
     store_epoch(driver)
     if is_restarted:
