@@ -18,7 +18,7 @@
 ``sender``         one request to one URL
 ``session``        the work from a load of the subscriptions to the loss of a shard
 ``shards``         divides the shards of an outlet among its live workers
-``subscription``   one subscription of a worker, as a state machine
+``subscription``   one subscription of a worker, as a state machine; it makes the head of each message
 ``subscriptions``  the rows of subscriptions, as the API writes and reads them
 ``worker``         delivers the webhooks of the shards that it owns
 ``worker_rows``    what a worker reads and writes
