@@ -14,5 +14,6 @@
 ``rabbitmq_stream``   the driver ``rabbitmq_stream``: the same from a stream of RabbitMQ, read from our position
 ``redelivery``        emits events again that the engine did not commit
 ``replay``            the driver ``replay``: recorded events from files
-``session_loop``      the event loop of a session: waits, attempts that a stop cancels, and back-off
+``session``           connections one after the other, consumers on each of them, the state, and the stop
+``session_source``    a source with a session: its threads, settlements and figures
 """

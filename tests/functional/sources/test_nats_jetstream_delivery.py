@@ -411,7 +411,7 @@ def test_messages_that_were_delivered_often_are_taken_one_by_one_until_they_are_
         for number in range(20):
             wait_until(lambda number=number: len(engine.events) > number)
             assert dcm.consumer().num_ack_pending <= 20
-            assert len(source._in_flight) == 1
+            assert len(source.in_flight) == 1
             source.ack(engine.batches[-1])
         dcm.publish(*(cloud_event(n) for n in range(20, 50)))
         wait_until(lambda: len(engine.events) == 50)

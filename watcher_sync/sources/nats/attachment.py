@@ -23,7 +23,8 @@ from oslo_log import log as logging
 from watcher_sync.sources.cursors import FIRST
 from watcher_sync.sources.nats.history import StreamHistory
 from watcher_sync.sources.nats.in_flight import InFlight
-from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream, NotReady, StreamInfo
+from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream, StreamInfo
+from watcher_sync.sources.session import NotReady
 
 LOG = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class Attachment:
         """Find the stream and the consumer, or create them as the configuration allows.
 
         :raises NotReady: one is missing or does not fit.
-        :raises NoAnswer: JetStream does not answer.
+        :raises NotAnswered: JetStream does not answer.
         """
         history = self._history
         info = await self._find(stream)

@@ -5,8 +5,8 @@ JetStream's administration is JSON requests. Here are those that a reader needs,
 Every server from 2.9 on is supported.
 
 Guaranteed: an existing stream is never changed. A consumer is only created again for a reader that begins elsewhere.
-:class:`NotReady` names each field of a consumer that does not fit. Creating is idempotent: several engines end with one
-stream and one consumer.
+:class:`~watcher_sync.sources.session.NotReady` names each field of a consumer that does not fit. Creating is
+idempotent: several engines end with one stream and one consumer.
 
 Source: NATS JetStream wire API reference. For the event loop's thread only.
 """
@@ -25,6 +25,7 @@ from nats.errors import NoRespondersError
 
 from watcher_sync.sources.cursors import FIRST
 from watcher_sync.sources.nats.cursor import Place, read_start
+from watcher_sync.sources.session import NotAnswered, NotReady
 
 T = TypeVar("T", bound="_Answer")
 
@@ -36,14 +37,6 @@ _NO_MESSAGE: Final = 10037
 _NOT_FOUND: Final = 404
 _FRACTION: Final = re.compile(r"\.(\d+)")
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-
-
-class NotReady(Exception):
-    """The stream or the consumer cannot be read yet; the message says why, for a person."""
-
-
-class JetStreamNoAnswer(NotReady):
-    """JetStream did not answer in time: the connection is of no use any more."""
 
 
 class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,7 +181,7 @@ class JetStream:
         """The stream, which is created if the configuration allows it.
 
         :raises NotReady: it is missing, or may not be used.
-        :raises NoAnswer: JetStream does not answer.
+        :raises NotAnswered: JetStream does not answer.
         """
         return self._stream_of(await self._stream())
 
@@ -336,7 +329,7 @@ class JetStream:
         except NoRespondersError:
             raise NotReady("the server has no JetStream") from None
         except TimeoutError:
-            raise JetStreamNoAnswer(f"JetStream does not answer {subject.rpartition('.')[0]}") from None
+            raise NotAnswered(f"JetStream does not answer {subject.rpartition('.')[0]}") from None
         except NatsError as exc:
             raise NotReady(f"JetStream cannot be asked: {exc}") from None
         except msgspec.MsgspecError as exc:

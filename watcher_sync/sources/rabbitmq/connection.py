@@ -120,6 +120,11 @@ class BrokerConnection:
         """Why it ended; None while it is usable."""
         return self.ending.reason
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has ended."""
+        return self.ending.reason is not None
+
     async def open_channel(self) -> Channel:
         """A new channel. :raises Failure: the connection ended, or there was no answer."""
         opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

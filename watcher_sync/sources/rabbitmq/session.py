@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The I/O thread of a RabbitMQ source: connections one after the other, consumers on them, the pause, and the stop.
-
-One thread runs :meth:`RabbitMQSession.run`. A connection or consumer that ends is replaced, with jittered back-off and
-without a limit.
+"""The session of a RabbitMQ source: its queue and consumer, settling, the pause, and the stop.
 
 Pause: when the engine settles nothing for ``hand_back_after``, the channel is closed and the broker takes back what is
 not acknowledged. Nothing is consumed until the engine settles an event. The connection stays.
@@ -23,41 +20,26 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
 from oslo_log import log as logging
 
-from watcher_sync.backoff import Backoff
 from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.rabbitmq.acks import AckLedger
-from watcher_sync.sources.rabbitmq.broker import BrokerHost
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Failure, NoAnswer, connect, describe
 from watcher_sync.sources.rabbitmq.consumer import HELD_BYTES, Consumer, apply_settlements
 from watcher_sync.sources.rabbitmq.in_flight import InFlight
 from watcher_sync.sources.rabbitmq.queue_poll import QueuePoll
 from watcher_sync.sources.rabbitmq.queues import Queue, UnfitQueue
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
-from watcher_sync.sources.session_loop import BACKOFF_SECONDS, OutageReasons, SessionLoop, Stopped, end_task
+from watcher_sync.sources.session import NotAnswered, NotConnected, NotReady, Session, end_task
 
 LOG = logging.getLogger(__name__)
 
-_STABLE_SECONDS: Final = 5.0
-"""A consumer that worked for this time resets the back-off."""
 _POLL_INTERVAL_SECONDS: Final = 1.0
 
 
-class RabbitMQSessionStatus(msgspec.Struct):
-    """What the source shows of its session. Written by one thread, read by any."""
-
-    state: SourceState = SourceState.STARTING
-    detail: str = ""
-    connections: int = 0
-    lag: int | None = None
-    """Messages that the broker has not delivered to any consumer yet."""
-
-
-class RabbitMQSession:
-    """What the I/O thread does, from the first connection to the stop.
+class RabbitMQSession(Session[BrokerConnection, Consumer]):
+    """What the session's thread does.
 
     :param name: of the source.
     :param oversized: makes the event of a body that is too large, with the number of its deliveries.
@@ -73,106 +55,47 @@ class RabbitMQSession:
         *,
         oversized: Callable[[bytes, int], Event],
         stopping: threading.Event,
-        status: RabbitMQSessionStatus,
     ) -> None:
-        self.name = name
+        super().__init__(name, stopping=stopping)
         self._settings = settings
+        self._hosts = settings.broker.shuffled()
         self._queue = queue
         self._in_flight = in_flight
         self._oversized = oversized
-        self._stopping = stopping
-        self._status = status
         self._ledger = AckLedger()
         self._prefetch = settings.prefetch
         self._paused = ""
         """Why nothing is consumed; empty while it is."""
-        self._give_back_at = 0.0
         self._is_finished = False
-        self._loop = SessionLoop(stopping)
-        self._reasons = OutageReasons()
-
-    # Any thread
-
-    def stop(self, deadline: float) -> None:
-        """Have :meth:`run` end by then, as described at the top of this module.
-
-        :param deadline: of the monotonic clock.
-        """
-        self._give_back_at = deadline - min(0.5, max(0.0, deadline - time.monotonic()) / 4)
-        self._stopping.set()
-        self._loop.cancel_attempt()
-
-    def wake(self) -> None:
-        """Have the I/O thread check what there is to do."""
-        self._loop.wake()
 
     # Connections
 
-    async def run(self) -> None:
-        """One connection after the other, until the stop."""
-        self._loop.start()
-        hosts = self._settings.broker.shuffled()
-        backoff = Backoff(*BACKOFF_SECONDS)
-        while not self._stopping.is_set():
-            try:
-                connection = await self._loop.unless_stopped(self._connect(hosts))
-            except Stopped:
-                break
-            if connection is not None:
-                self._status.connections += 1
-                if await self._use(connection):
-                    backoff.succeeded()
-                hosts.append(hosts.pop(0))
-            await self._loop.pause(backoff.failed())
-        await self._finish_disconnected()
-
-    async def _connect(self, hosts: list[BrokerHost]) -> BrokerConnection | None:
-        """A connection to the first host that accepts us, which becomes the first of the list; None: no host does."""
+    async def _connect(self) -> BrokerConnection:
+        """To the first host that accepts us. The next connection tries the host after it first."""
         errors: list[str] = []
-        for _ in range(len(hosts)):
+        for host in list(self._hosts):
+            self._hosts.append(self._hosts.pop(0))
             try:
-                return await connect(self._settings.broker, hosts[0], f"watcher-sync {self.name}")
+                return await connect(self._settings.broker, host, f"watcher-sync {self.name}")
             except Failure as exc:
-                errors.append(f"{hosts[0]}: {describe(exc, self._settings.broker)}")
-                hosts.append(hosts.pop(0))
-        self._set_state(SourceState.DISCONNECTED, f"cannot connect: {'; '.join(sorted(errors))}")
-        return None
+                errors.append(f"{host}: {describe(exc, self._settings.broker)}")
+        raise NotConnected("; ".join(sorted(errors)))
 
-    async def _use(self, connection: BrokerConnection) -> bool:
-        """Work on one connection until it ends or the source stops; whether there was a consumer at all."""
-        worked = False
-        backoff = Backoff(*BACKOFF_SECONDS)
+    async def _disconnect(self, connection: BrokerConnection) -> str:
+        why = connection.why_closed
+        await connection.close()
+        reason = "" if why is None else f": {describe(why, self._settings.broker)}"
+        return f"the connection to {connection.host} is lost{reason}"
+
+    async def _attach(self, connection: BrokerConnection) -> Consumer:
+        if self._paused:
+            await self._wait_paused(connection)
         try:
-            while connection.why_closed is None and not self._stopping.is_set():
-                began = time.monotonic()
-                if self._paused:
-                    await self._wait_paused(connection)
-                    continue
-                try:
-                    consumer = await self._loop.unless_stopped(self._begin(connection))
-                except Stopped:
-                    break
-                except (UnfitQueue, *Failure) as exc:
-                    self._report_failure(connection, exc)
-                    if isinstance(exc, NoAnswer):
-                        break
-                else:
-                    worked = True
-                    await self._pump(connection, consumer)
-                    if time.monotonic() - began > _STABLE_SECONDS:
-                        backoff.succeeded()
-                if connection.why_closed is None and not self._paused:
-                    await self._loop.pause(backoff.failed())
-        except Failure as exc:
-            connection.ending.set(exc)
-        finally:
-            await connection.close()
-        if connection.why_closed is not None and self._status.state is not SourceState.DISCONNECTED:
-            detail = f"the connection to {connection.host} is lost"
-            self._set_state(
-                SourceState.DISCONNECTED, f"{detail}: {describe(connection.why_closed, self._settings.broker)}"
-            )
-        return worked
+            return await self._begin(connection)
+        except (UnfitQueue, *Failure) as exc:
+            kind = NotAnswered if isinstance(exc, NoAnswer) else NotReady
+            why = describe(exc, self._settings.broker)
+            raise kind(f"queue {self._queue.name} cannot be consumed: {why}") from None
 
     async def _begin(self, connection: BrokerConnection) -> Consumer:
         await self._queue.declare(connection)
@@ -196,40 +119,42 @@ class RabbitMQSession:
         self._prefetch = self._settings.prefetch
         return consumer
 
-    def _report_failure(self, connection: BrokerConnection, error: Exception) -> None:
-        if connection.why_closed is None:
-            what = f"queue {self._queue.name} cannot be consumed"
-            self._set_state(SourceState.DISCONNECTED, f"{what}: {describe(error, self._settings.broker)}")
-
     # One consumer
 
     async def _pump(self, connection: BrokerConnection, consumer: Consumer) -> None:
         """Settle and watch, until the consumer or the connection is lost, the source pauses, or it stops.
 
-        :raises Failure: the connection is lost.
+        :raises NotReady: the consumer is lost.
         """
+        try:
+            await self._settle(connection, consumer)
+            lost = self._why_lost(consumer)
+            await consumer.end()
+        except Failure as exc:
+            connection.ending.set(exc)
+        else:
+            if not self._paused:
+                raise NotReady(lost)
+
+    async def _settle(self, connection: BrokerConnection, consumer: Consumer) -> None:
+        """:raises Failure: the connection is lost."""
         polling = self._start_poll(connection, consumer)
         try:
-            while not self._stopping.is_set() and connection.why_closed is None:
-                self._set_state(SourceState.CONNECTED, self._remarks(connection))
+            while not self._stopping.is_set() and not connection.is_closed:
+                self._show_connected(connection)
                 consumer.settle()
                 if consumer.lost or consumer.why_closed is not None or self._must_pause(consumer):
-                    break
+                    return
                 await self._loop.wait(self._patience())
             if self._stopping.is_set():
                 await self._finish(consumer)
         finally:
             await end_task(polling)
-        await self._end(connection, consumer)
 
-    async def _end(self, connection: BrokerConnection, consumer: Consumer) -> None:
-        """The consumer is lost, or the source pauses or stops: its channel ends."""
-        if connection.why_closed is None and not self._paused:
-            why = consumer.lost or consumer.why_closed
-            if isinstance(why, Exception):
-                why = f"the channel was closed: {describe(why, self._settings.broker)}"
-            self._set_state(SourceState.DISCONNECTED, why or "the consumer is gone")
-        await consumer.end()
+    def _why_lost(self, consumer: Consumer) -> str:
+        if consumer.lost is None and consumer.why_closed is not None:
+            return f"the channel was closed: {describe(consumer.why_closed, self._settings.broker)}"
+        return consumer.lost or "the consumer is gone"
 
     def _patience(self) -> float:
         """Seconds after which there may be something to do without a wake-up."""
@@ -257,8 +182,8 @@ class RabbitMQSession:
         self._ledger.open()  # what is settled now was given back before
         polling = self._start_poll(connection, None)
         try:
-            while not self._stopping.is_set() and connection.why_closed is None:
-                self._set_state(SourceState.CONNECTED, self._remarks(connection))
+            while not self._stopping.is_set() and not connection.is_closed:
+                self._show_connected(connection)
                 if apply_settlements(self._in_flight, self._ledger, time.monotonic()):
                     self._paused = ""
                     LOG.info("source %s: resumed", self.name)
@@ -272,12 +197,14 @@ class RabbitMQSession:
         return asyncio.create_task(poll.run(self._settings.broker))
 
     def _set_lag(self, lag: int | None) -> None:
-        self._status.lag = lag
+        self.status.lag = lag
 
-    def _remarks(self, connection: BrokerConnection) -> str:
+    def _show_connected(self, connection: BrokerConnection) -> None:
         paused = f"paused: {self._paused}" if self._paused else ""
         blocked = f"the broker blocks publishers: {connection.blocked}" if connection.blocked else ""
-        return "; ".join(remark for remark in (paused, self._queue.note, blocked) if remark)
+        remarks = "; ".join(remark for remark in (paused, self._queue.note, blocked) if remark)
+        if self._set_state(SourceState.CONNECTED, remarks) and remarks and not self._paused:
+            LOG.warning("source %s: %s", self.name, remarks)
 
     # The stop
 
@@ -297,7 +224,6 @@ class RabbitMQSession:
             await self._loop.wait(min(_POLL_INTERVAL_SECONDS, left))
 
     async def _finish_disconnected(self) -> None:
-        """A stop without a connection: wait until the engine has settled, though no broker learns of it."""
         if self._is_finished:
             return
         unemitted = self._count_unemitted()
@@ -309,21 +235,3 @@ class RabbitMQSession:
         """Discard what the engine has not taken; how many deliveries of the open channel that are."""
         generation = self._ledger.generation
         return sum(message.position.generation == generation for message in self._in_flight.drop_unemitted())
-
-    # State
-
-    def _set_state(self, state: SourceState, detail: str) -> None:
-        """Set the state; then one line in the log for each change, and for each reason of an outage."""
-        before = self._status.state
-        if self._stopping.is_set() or (state, detail) == (before, self._status.detail):
-            return
-        self._status.state, self._status.detail = state, detail
-        if state is not SourceState.CONNECTED:
-            self._status.lag = None
-            if self._reasons.is_new(detail):
-                LOG.warning("source %s: disconnected: %s; retrying", self.name, detail)
-        elif before is not state:
-            self._reasons.clear()
-            LOG.info("source %s: connected", self.name)
-        if state is SourceState.CONNECTED and detail and not self._paused:
-            LOG.warning("source %s: %s", self.name, detail)

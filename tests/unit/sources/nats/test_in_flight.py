@@ -10,7 +10,8 @@ import pytest
 from watcher_sync.events import Event
 from watcher_sync.sources.nats.in_flight import InFlight
 from watcher_sync.sources.nats.messages import ACK, NAK, JetStreamMessage, NatsMessage
-from watcher_sync.sources.nats.stream import NotReady, covers, microseconds, nanoseconds
+from watcher_sync.sources.nats.stream import covers, microseconds, nanoseconds
+from watcher_sync.sources.session import NotReady
 
 
 def message(sequence: int, reply: str, deliveries: int = 1) -> JetStreamMessage:
