@@ -22,7 +22,7 @@ from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 
 @pytest.fixture(autouse=True)
 def _changes_of_state_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "watcher_sync.sources.rabbitmq")
+    caplog.set_level("INFO", "watcher_sync.sources")
 
 
 def test_events_arrive_in_order_over_all_priorities(publisher: Publisher) -> None:
