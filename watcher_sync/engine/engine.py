@@ -23,10 +23,9 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.commit.authorisation import Authority
-from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.commit.cycle import CommitCycle, LastSeenWriter
 from watcher_sync.commit.doubts import Doubts
 from watcher_sync.commit.evaluation import Evaluator
-from watcher_sync.commit.last_seen import LastSeenWriter
 from watcher_sync.commit.spans import BatchTracer
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
