@@ -37,8 +37,7 @@ from watcher_sync.model.model import Written
 from watcher_sync.model.reader import ModelReader
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.storage.stored.parking import PORTION_EVENTS, ParkedEvents
-from watcher_sync.storage.writing.commit_store import CommitStore
-from watcher_sync.storage.writing.commits import Commit, Fence
+from watcher_sync.storage.writing.commits import Commit, CommitStore, Fence
 
 LOG = logging.getLogger(__name__)
 

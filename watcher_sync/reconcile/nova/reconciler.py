@@ -38,7 +38,7 @@ from watcher_sync.reconcile.nova.restoring import Restorer
 from watcher_sync.reconcile.nova.writer import InventoryWriter, NovaDivergence, NovaWritten, OwnWrites
 from watcher_sync.reconcile.openstack import OpenStackCloud
 from watcher_sync.storage.drifts import FieldDifference, list_drifts, replace_drifts
-from watcher_sync.storage.groups.inventories import (
+from watcher_sync.storage.groups.source_status import (
     Inventory,
     declare_inventory,
     forget_inventory,
