@@ -20,8 +20,7 @@ from watcher_sync.handlers.vnf.handler import KIND
 from watcher_sync.model.view import View
 from watcher_sync.operations import Operations
 from watcher_sync.reconcile.base import Context, Reconciler, utc_now
-from watcher_sync.reconcile.liveness.service import LivenessService
-from watcher_sync.reconcile.liveness.service_states import ServiceStates
+from watcher_sync.reconcile.liveness.service import LivenessService, ServiceStates
 from watcher_sync.reconcile.liveness.writer import LivenessWriter
 from watcher_sync.reconcile.notify import Notifications
 from watcher_sync.reconcile.openstack import OpenStackCloud

@@ -17,7 +17,7 @@ from watcher_sync.exceptions import ReconcileError
 from watcher_sync.model.allocations import capacity_of, free_of, used_of
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.reconcile.capacity.reconciler import CapacityReconciler
-from watcher_sync.reconcile.liveness.service_states import ServiceStates
+from watcher_sync.reconcile.liveness.service import ServiceStates
 from watcher_sync.reconcile.openstack import OpenStackCloud
 from watcher_sync.sources.kubernetes.source import KubernetesSource
 from watcher_sync.testing.kubernetes import KubernetesServer
