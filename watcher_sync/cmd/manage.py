@@ -25,8 +25,7 @@ from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, ReconcileError, ReplayRefused
 from watcher_sync.model.kinds import Kind, Kinds
-from watcher_sync.sources.prefetch import read_ahead
-from watcher_sync.sources.replay import find_files, read_events
+from watcher_sync.sources.replay import find_files, read_ahead, read_events
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.stored import retention

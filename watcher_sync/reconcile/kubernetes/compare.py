@@ -33,9 +33,8 @@ from watcher_sync.reconcile.base import Context
 from watcher_sync.reconcile.drift import Divergence, LiveView, compare
 from watcher_sync.reconcile.repair import FIRST
 from watcher_sync.sources.kubernetes.connection import ApiConnection
-from watcher_sync.sources.kubernetes.listing import ListingPart
 from watcher_sync.sources.kubernetes.resources import KNOWN, Resource
-from watcher_sync.sources.kubernetes.target import ClusterTarget
+from watcher_sync.sources.kubernetes.target import ClusterTarget, ListingPart
 
 _CONFIRM_SECONDS: Final = 1.0
 """Seconds that a difference has to last before it counts: a watch delivers its event within them."""

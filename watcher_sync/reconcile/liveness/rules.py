@@ -49,7 +49,13 @@ class _HostState(msgspec.Struct):
 
 
 class SilenceTracker:
-    """The hosts that were observed since the start, and the clocks of their sources."""
+    """The hosts that were observed since the start, and the clocks of their sources. Not thread-safe.
+
+    Each source has a clock that advances only while events arrive. A gap between two arrivals counts at most
+    ``max_gap`` seconds. It counts nothing if the source was disconnected. The silence of a host is the time on its
+    source's clock since its last event. So a silent source makes no host silent, and neither does the start of the
+    engine. The publishers' clocks do not matter.
+    """
 
     def __init__(self) -> None:
         self._clocks: dict[str, _SourceClock] = {}

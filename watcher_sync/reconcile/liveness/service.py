@@ -37,7 +37,7 @@ _TIMEOUT_SECONDS: Final = 10.0
 
 
 class ServiceStates:
-    """One request a call. For one thread."""
+    """Asks Nova's API which compute services are up: one request a call. For one thread."""
 
     def __init__(self, cloud: OpenStackCloud) -> None:
         self._cloud = cloud

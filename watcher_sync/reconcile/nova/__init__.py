@@ -8,5 +8,5 @@
 ``payloads``    The answers of Nova's API, as far as the model uses them
 ``reconciler``  The reconciler ``nova``: complete runs, and runs of changes and doubtful servers
 ``selection``   What the options leave out of the comparison. Pure functions
-``writer``      Writes what a listing found, unless an event wrote the entity meanwhile, and restores servers
+``writer``      Writes what a listing found, unless an event wrote it meanwhile, and restores servers
 """

@@ -289,7 +289,11 @@ class Restored(msgspec.Struct, kw_only=True):
 
 
 class Restorer:
-    """Restores servers. For one thread at a time."""
+    """Restores servers that the model has as deleted for good, although Nova lists them. For one thread at a time.
+
+    Each is confirmed by a GET of the server, so a run asks for a limited number. The rest waits for the next run.
+    Servers that an earlier run asked for come last, so one that cannot be restored does not delay the others.
+    """
 
     def __init__(self, writer: InventoryWriter) -> None:
         self._writer = writer

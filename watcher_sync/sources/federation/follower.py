@@ -35,10 +35,9 @@ from watcher_sync.client.watch import (
 )
 from watcher_sync.events import Event, portions
 from watcher_sync.sources.base import Emit, IntakeClosed, SourceState
-from watcher_sync.sources.federation.cursor import RegionCursor
 from watcher_sync.sources.federation.options import RegionSettings
 from watcher_sync.sources.federation.region import Region, RegionChanges, RegionPage
-from watcher_sync.sources.federation.states import EventMaker, decode_document, is_loop, loop_of
+from watcher_sync.sources.federation.states import EventMaker, RegionCursor, decode_document, is_loop, loop_of
 
 LOG = logging.getLogger(__name__)
 
