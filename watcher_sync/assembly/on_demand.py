@@ -15,7 +15,7 @@ from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.events import Actor
 from watcher_sync.exceptions import ConfigError, SourceError
-from watcher_sync.model.vnf.reports import SyncReport
+from watcher_sync.model.vnf.evaluation import SyncReport
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.storage.writing.store import Store

@@ -16,7 +16,7 @@ from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.services import BackgroundService
-from watcher_sync.handlers.vnf.handler import KIND
+from watcher_sync.handlers.vnf import KIND
 from watcher_sync.model.view import View
 from watcher_sync.operations import Operations
 from watcher_sync.reconcile.base import Context, Reconciler, utc_now

@@ -34,8 +34,8 @@ from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.exceptions import EntitiesLeased, HeadMoved, RowRefused
 from watcher_sync.model.model import Written
-from watcher_sync.model.reader import ModelReader
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.model.view import ModelReader
 from watcher_sync.storage.stored.parking import PORTION_EVENTS, ParkedEvents
 from watcher_sync.storage.writing.commits import Commit, CommitStore, Fence
 

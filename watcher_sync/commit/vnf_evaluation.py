@@ -26,7 +26,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from watcher_sync.commit.evaluation import Evaluated, Retries
 from watcher_sync.exceptions import OperationRunning, RowRefused
-from watcher_sync.handlers.vnf.handler import KIND, VnfHandler
+from watcher_sync.handlers.vnf import KIND, VnfHandler
 from watcher_sync.model.changes import WRITTEN_HERE, Version
 from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import Cluster, VnfInstance

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model as the tables have it, for a process without a replica.
 
-:class:`TableModel` is a :class:`~watcher_sync.model.reader.ModelReader` over one connection: within one database
+:class:`TableModel` is a :class:`~watcher_sync.model.view.ModelReader` over one connection: within one database
 transaction it is one consistent state. It caches what it reads, so it must not outlast that transaction.
 """
 

@@ -23,7 +23,7 @@ import msgspec
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, ReconcileError
-from watcher_sync.handlers.vnf.handler import KIND
+from watcher_sync.handlers.vnf import KIND
 from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import Pod, VnfInstance, Workload
 from watcher_sync.model.view import View

@@ -18,10 +18,9 @@ from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.vnf_evaluation import SyncListener, report_sync
 from watcher_sync.conf.reconcile import HEAL
 from watcher_sync.events import Actor
-from watcher_sync.handlers.vnf.handler import KIND, VnfHandler
+from watcher_sync.handlers.vnf import KIND, VnfHandler
 from watcher_sync.model.kubernetes import VnfInstance
-from watcher_sync.model.vnf.evaluation import Observation, new_uuid
-from watcher_sync.model.vnf.reports import ReportedDifference, ReportedPod, SyncReport
+from watcher_sync.model.vnf.evaluation import Observation, ReportedDifference, ReportedPod, SyncReport, new_uuid
 from watcher_sync.operations import SYNC, Operations
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.storage.drifts import FieldDifference
