@@ -149,7 +149,7 @@ def open_database(
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register oslo.db's options in ``[database]``, with SQLite under ``state_path`` as the default."""
     db_options.set_defaults(conf, connection=SQLITE)
-    limit_options.register_opts(conf)
+    conf.register_opts(limit_options.OPTS, group=limit_options.GROUP)
     for name, value in DATABASE_DEFAULTS.items():
         conf.set_default(name, value, group="database")
 
