@@ -13,7 +13,7 @@ from typing import Any
 from oslo_config import cfg
 
 from watcher_sync.assembly import process
-from watcher_sync.assembly.grants import ConfiguredGrants
+from watcher_sync.assembly.sources import ConfiguredGrants
 from watcher_sync.assembly.store import load_kinds, open_store
 from watcher_sync.cmd import start_signals
 from watcher_sync.cmd.output import print_indented, print_json, print_lines, print_report, print_result, print_table

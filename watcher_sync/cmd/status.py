@@ -22,8 +22,7 @@ from oslo_upgradecheck import upgradecheck
 from oslo_upgradecheck.upgradecheck import Code, Result
 
 from watcher_sync.assembly import process
-from watcher_sync.assembly.grants import make_authority
-from watcher_sync.assembly.sources import source_makers
+from watcher_sync.assembly.sources import make_authority, source_makers
 from watcher_sync.assembly.store import open_store
 from watcher_sync.cmd import start_signals
 from watcher_sync.cmd.checks.insecure_settings import (

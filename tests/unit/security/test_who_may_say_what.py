@@ -17,8 +17,7 @@ from tests.unit.api.conftest import Client
 from watcher_sync.api.service import Service
 from watcher_sync.assembly import sources
 from watcher_sync.assembly.api import make_app
-from watcher_sync.assembly.drivers import load_drivers
-from watcher_sync.assembly.grants import ConfiguredGrants, make_authority
+from watcher_sync.assembly.sources import ConfiguredGrants, load_drivers, make_authority
 from watcher_sync.commit.authorisation import Authority, overlap, recording, with_own_sources
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
