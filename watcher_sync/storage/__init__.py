@@ -9,6 +9,5 @@
 
 ``drifts``       Differences between model and live system, since when they are, and the end of those that are healed
 ``epochs``       Recognises a database that went back in time
-``loading``      Loads the model from the tables at start
-``table_model``  The model as the tables have it
+``table_model``  The model as the tables have it: loaded at a start, or read one entity at a time
 """

@@ -244,8 +244,7 @@ def drivers(monkeypatch):
     """Installs drivers of a third party."""
     load_drivers.cache_clear()
     installed = {**load_drivers(), "mute": Mute, "declaring": Declaring}
-    for module in ("sources", "grants"):
-        monkeypatch.setattr(f"watcher_sync.assembly.{module}.load_drivers", lambda: installed)
+    monkeypatch.setattr(sources, "load_drivers", lambda: installed)
 
 
 def test_a_driver_that_declares_nothing_does_not_start_and_is_named_and_the_rest_runs(conf, drivers):

@@ -15,8 +15,8 @@ from watcher_sync.cmd import manage
 from watcher_sync.engine.retention import RetentionWorker
 from watcher_sync.storage.stored.parking import expire_parked
 from watcher_sync.storage.stored.retention import purge
-from watcher_sync.webhooks.purging import Purger
 from watcher_sync.webhooks.worker_rows import WebhookStore
+from watcher_sync.webhooks.writer import Purger
 
 ROOT = Path(watcher_sync.__file__).parent
 
