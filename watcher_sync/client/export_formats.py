@@ -14,7 +14,7 @@ import datetime
 import io
 from collections.abc import Mapping, Sequence
 from types import NoneType
-from typing import IO, Any, Final, Literal, Protocol
+from typing import IO, Any, Final, Literal
 
 import msgspec
 
@@ -65,16 +65,6 @@ _encode = msgspec.json.encode
 
 class LibraryMissing(ClientError):
     """The format needs a library that is not installed."""
-
-
-class Writer(Protocol):
-    """Writes one file."""
-
-    def write(self, entities: Sequence[Entity]) -> None:
-        """Write a page."""
-
-    def close(self) -> None:
-        """Write the end; the file remains open."""
 
 
 class JsonLines:

@@ -136,7 +136,6 @@ class Follower:
         self.detail = ""
         self.last_event_at: datetime.datetime | None = None
         self.connections = 0
-        self.listings = 0
         self._settings = settings
         self._region = region
         self._emit_events = emit
@@ -263,7 +262,6 @@ class Follower:
         if listed:
             listed[-1] = msgspec.structs.replace(listed[-1], position=self._cursor_at(head))
         self._emit(listed)
-        self.listings += 1
         count = sum(map(len, ids.values()))
         LOG.info("source %s: listed %d entities at sequence %d", self._settings.source, count, head)
         return head
