@@ -29,7 +29,7 @@ from watcher_sync.exceptions import UNAUTHORISED, InvalidEvent, NotYet, Unauthor
 from watcher_sync.handlers import sortable
 from watcher_sync.model.changes import Outcome
 from watcher_sync.model.clock import ClockLimit, limit_at, reset_limit, set_limit
-from watcher_sync.model.staged import Key
+from watcher_sync.model.model import Key
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.storage.stored.stored_events import Parked, Quarantined
 

@@ -22,8 +22,7 @@ from oslo_log import log as logging
 from watcher_sync.commit.batch_committer import BatchCommitter
 from watcher_sync.exceptions import HeadMoved, HistoryChanged, JournalPurged
 from watcher_sync.model.kinds import Entity
-from watcher_sync.model.model import Model, Written
-from watcher_sync.model.staged import Key
+from watcher_sync.model.model import Key, Model, Written
 from watcher_sync.storage.epochs import Position
 from watcher_sync.storage.stored.parking import Awaited
 from watcher_sync.storage.writing.commits import Commit

@@ -27,8 +27,7 @@ from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Actor, Event
 from watcher_sync.model.changes import WRITTEN_HERE, Change, Outcome, Version
-from watcher_sync.model.model import Written
-from watcher_sync.model.staged import Staged
+from watcher_sync.model.model import Staged, Written
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import View
 from watcher_sync.storage.database.database import retried

@@ -27,7 +27,7 @@ from watcher_sync.exceptions import InvalidEvent, NotYet, RowRefused
 from watcher_sync.handlers.nova.ordering import listed_version
 from watcher_sync.model.changes import NEVER, Change, Delete, Outcome, Upsert, Version
 from watcher_sync.model.kinds import Entity, Kinds
-from watcher_sync.model.staged import Staged
+from watcher_sync.model.model import Staged
 from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.drift import plain

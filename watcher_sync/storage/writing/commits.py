@@ -23,7 +23,7 @@ import sqlalchemy as sa
 
 from watcher_sync.exceptions import HeadMoved, LeaseLost
 from watcher_sync.model.kinds import Kinds
-from watcher_sync.model.staged import Staged
+from watcher_sync.model.model import Staged
 from watcher_sync.storage.epochs import Position, continues, new_mark, read_position
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.stored.quotas import Connect, EntityQuota, EventQuotas, QuotaKeeper, StoredUsage, Superseded

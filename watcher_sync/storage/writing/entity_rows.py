@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Entity, Kind, Kinds
-from watcher_sync.model.staged import Staged
+from watcher_sync.model.model import Staged
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.statements import RowWriter, Statement, Statements
 

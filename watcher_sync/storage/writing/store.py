@@ -36,8 +36,7 @@ from watcher_sync.exceptions import (
     TransactionConflict,
 )
 from watcher_sync.model.kinds import Entity, Kinds
-from watcher_sync.model.model import Model, Written
-from watcher_sync.model.staged import Key
+from watcher_sync.model.model import Key, Model, Written
 from watcher_sync.periodic import run_in_background
 from watcher_sync.storage import epochs
 from watcher_sync.storage.database import sqlite_file, time_limits
