@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One log line for each outage, and threads that work again and again."""
+"""One log line for each outage, and daemon threads: those that work again and again, and one for a single call."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 from oslo_log import log as logging
 
@@ -112,3 +113,25 @@ class PeriodicThread:
             self._outage.attempt(self._work)
             self._due.wait(self._seconds())
         self._outage.attempt(self._at_end)
+
+
+T = TypeVar("T")
+
+
+def run_in_background(work: Callable[[], T], name: str) -> Future[T]:
+    """Run a function in a daemon thread, which does not delay the end of the process.
+
+    Python joins an executor's threads at exit without a time limit: a database that does not answer would block it.
+
+    :param name: of the thread.
+    """
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as exc:  # noqa: BLE001 - the future raises it
+            future.set_exception(exc)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future

@@ -26,8 +26,7 @@ from watcher_sync.assembly import process
 from watcher_sync.assembly.store import open_store
 from watcher_sync.commit.replay import replay
 from watcher_sync.dispatch import Dispatcher, load_handlers
-from watcher_sync.sources.prefetch import read_ahead
-from watcher_sync.sources.replay import read_events
+from watcher_sync.sources.replay import read_ahead, read_events
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.nova.cloud import CloudSimulator

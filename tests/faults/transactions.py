@@ -35,12 +35,12 @@ from watcher_sync.model.watch.topics import WatchTopic
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage import drifts
 from watcher_sync.storage.database import database
+from watcher_sync.storage.drifts import forget_healed
 from watcher_sync.storage.epochs import Position, read_position
-from watcher_sync.storage.groups import engines, inventories, removed_sources, source_status
+from watcher_sync.storage.groups import engines, removed_sources, source_status
 from watcher_sync.storage.groups.engines import EngineRow
 from watcher_sync.storage.groups.leases import EngineLease
 from watcher_sync.storage.groups.operation_leases import LeaseRequest, OperationLeases
-from watcher_sync.storage.healed_drifts import forget_healed
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.stored.parking import expire_parked
 from watcher_sync.storage.stored.quarantine import Quarantine
@@ -291,13 +291,13 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
         w.database, w.tables, "nova", "1"
     ),
     "storage/writing/source_cursors.py:next_epoch": lambda w: source_cursors.next_epoch(w.database, w.tables, "edge"),
-    "storage/groups/inventories.py:declare_inventory": lambda w: inventories.declare_inventory(
+    "storage/groups/source_status.py:declare_inventory": lambda w: source_status.declare_inventory(
         w.database, str(uuid.uuid4()), NOW
     ),
-    "storage/groups/inventories.py:write_inventory": lambda w: inventories.write_inventory(
-        w.database, inventories.Inventory(source="nova", updated_at=NOW)
+    "storage/groups/source_status.py:write_inventory": lambda w: source_status.write_inventory(
+        w.database, source_status.Inventory(source="nova", updated_at=NOW)
     ),
-    "storage/groups/inventories.py:forget_inventory": lambda w: inventories.forget_inventory(w.database, "nova"),
+    "storage/groups/source_status.py:forget_inventory": lambda w: source_status.forget_inventory(w.database, "nova"),
     "storage/drifts.py:_replace": _replace_drifts,
     "storage/stored/quarantine.py:drop": lambda w: Quarantine(w.store).drop([101]),
     "storage/stored/parking.py:expire_parked": lambda w: expire_parked(w.database, w.tables, NOW),
@@ -320,7 +320,7 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "webhooks/worker_rows.py:write_epoch": _write_epoch,
     "storage/writing/store.py:renew": lambda w: w.store.reload(_other_history(w)),
     "read/journal_reader.py:_begin_again": _renew_by_tail,
-    "storage/healed_drifts.py:_forget": _heal_drifts,
+    "storage/drifts.py:_forget": _heal_drifts,
     "storage/groups/engines.py:write_engine": lambda w: engines.write_engine(w.database, _engine(w)),
     "storage/groups/engines.py:remove_engine": lambda w: engines.remove_engine(w.database, "x"),
     "webhooks/worker_rows.py:purge": lambda w: WebhookStore(w.database, w.tables).purge(NOW),

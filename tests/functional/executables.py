@@ -28,7 +28,7 @@ BIN: Final = Path(sys.executable).parent
 
 PRELOADED: Final = {
     "gunicorn": "gunicorn.app.wsgiapp",
-    "watcher-sync": "watcher_sync.cmd.client",
+    "watcher-sync": "watcher_sync.client.shell",
     "watcher-sync-api": "watcher_sync.cmd.api_server",
     "watcher-sync-engine": "watcher_sync.cmd.engine_service",
     "watcher-sync-manage": "watcher_sync.cmd.manage",
@@ -40,7 +40,7 @@ PRELOADED: Final = {
 _LIBRARIES: Final = (
     "alembic.command", "cliff.app", "keystoneauth1.loading", "osc_lib.command.command", "psycopg", "pymysql", "pytest",
     "requests", "sqlalchemy.dialects.mysql", "sqlalchemy.dialects.postgresql", "sqlalchemy.dialects.sqlite",
-    "watcher_sync.client.commands.entity", "watcher_sync.client.shell",
+    "watcher_sync.client.commands.entity",
 )  # fmt: skip
 """What the commands import later. None of them chooses a backend of oslo.service, which the commands do first."""
 

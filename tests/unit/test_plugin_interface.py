@@ -39,7 +39,9 @@ INTERNAL = {
     "watcher_sync.handlers.dcm.service_types": {"BUILTIN", "NAMESPACE", "OURS", "ServiceTypes", "load_service_types"},
     "watcher_sync.model.changes": {"Outcome", "WRITTEN_HERE", "check_id", "check_key"},
     "watcher_sync.model.scopes": {"DeclaresScopes"},
+    "watcher_sync.model.view": {"ModelReader", "WholeView"},
     "watcher_sync.reconcile.base": {"utc_now"},
+    "watcher_sync.sources.base": {"GapTotal", "Gaps"},
     "watcher_sync.model.kinds": {"MAX_INDEXED_CHARS", "PROJECT_FIELD", "Field", "Kind", "Kinds"},
 }
 """Public names of the same modules that are for the project itself."""

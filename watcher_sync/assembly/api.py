@@ -17,6 +17,7 @@ from typing import Any
 
 import falcon
 from oslo_config import cfg
+from oslo_policy import policy
 
 from watcher_sync.api.changes.cloud_events import WritableEvents
 from watcher_sync.api.edge import audit, healthcheck, metrics, rate_limits, spans
@@ -48,14 +49,16 @@ from watcher_sync.api.operator.sources import SourceItem, SourceList
 from watcher_sync.api.service import Service
 from watcher_sync.api.ui.login import LoginResource
 from watcher_sync.api.ui.page import IndexPage, Static, assets
-from watcher_sync.assembly.grants import ConfiguredGrants
-from watcher_sync.assembly.on_demand import SyncOnDemand
+from watcher_sync.assembly.reconcile import SyncOnDemand
+from watcher_sync.assembly.sources import ConfiguredGrants
 from watcher_sync.assembly.store import open_store_of_server
 from watcher_sync.commit.authorisation import Authority, Grants, with_own_sources
 from watcher_sync.commit.direct import DirectWriter
-from watcher_sync.conf import keystone
+from watcher_sync.conf import keystone, opts
 from watcher_sync.dispatch import Dispatcher, load_handlers
+from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.operations import Operations
+from watcher_sync.storage.database import database
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.vnf import instances as vnf_instances
@@ -196,3 +199,18 @@ def make_routes(
             routes += [(path, EntityList(collection)), (f"{path}/{{entity_id}}", EntityItem(collection))]
         routes.append((f"{path}/{{entity_id}}/history", EntityHistory(collection)))
     return routes
+
+
+def list_rules() -> list[policy.RuleDefault]:
+    """The rules of the built-in kinds, for ``oslopolicy-sample-generator``.
+
+    They are those of an application on an empty database, which serves no request. A plugin's kind has the same rules
+    under its own plural.
+    """
+    conf = cfg.ConfigOpts()
+    opts.register_opts(conf)
+    database.register_opts(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    conf.set_override("connection", "sqlite://", group="database")
+    store = Store(database.open_database(conf), builtin_kinds())
+    return policies.rules_of(openapi.operations(make_routes(Service(conf, store), Dispatcher([]))))

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from oslo_config import cfg
 
 from watcher_sync import tracing
-from watcher_sync.assembly.grants import make_authority
 from watcher_sync.assembly.reconcile import background_services, make_evaluation
-from watcher_sync.assembly.sources import source_makers, source_scopes
+from watcher_sync.assembly.sources import make_authority, source_makers, source_scopes
 from watcher_sync.assembly.store import open_store, usable_store
 from watcher_sync.commit.spans import BatchSpans, BatchTracer
 from watcher_sync.conf import reconcile

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import glob
 import importlib.metadata
@@ -13,14 +14,14 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_reports import opts as reports
 from oslo_service import backend
 
-from watcher_sync.assembly import allocator, safe_logging
+from watcher_sync.assembly import safe_logging
 from watcher_sync.conf import keystone, opts, reconcile_nova, strict
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, WatcherSyncError
@@ -48,7 +49,7 @@ def prepare() -> None:
       With the default thresholds the collector would take a fifth of the time.
     * The memory of large bodies returns to the system.
     """
-    allocator.configure()
+    _configure_allocator()
     file_modes.restrict_umask()
     backend.init_backend(backend.BackendType.THREADING)
     gc.set_threshold(50_000, 20, 50)
@@ -223,3 +224,28 @@ def _read_all(conf: cfg.ConfigOpts) -> None:
     for value in conf.values():
         if isinstance(value, cfg.ConfigOpts.GroupAttr):
             list(value.values())
+
+
+_M_MMAP_THRESHOLD: Final = -3
+_M_ARENA_MAX: Final = -8
+
+_MMAP_THRESHOLD_BYTES: Final = 262_144
+_ARENAS: Final = 2
+"""The interpreter's lock lets one thread allocate at a time, so one arena for each thread only wastes memory."""
+
+
+def _configure_allocator() -> None:
+    """Have the memory of large bodies return to the system. Call it before other threads run.
+
+    glibc raises its threshold for memory mappings, up to 32 MiB, when a mapped block is freed. From then on large
+    blocks come from the heap, and small blocks that outlive them prevent their return. An engine that had read bodies
+    of 500 kB used 85 MB more than before; with a fixed threshold it uses 58 MB more.
+
+    Other C libraries do not raise the threshold and have no ``mallopt``: nothing is done there.
+
+    Source: mallopt(3), "M_MMAP_THRESHOLD" and "M_ARENA_MAX".
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES)
+        mallopt(_M_ARENA_MAX, _ARENAS)

@@ -1,15 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The enabled sources, as functions that make their driver instances.
+"""The enabled sources: their installed drivers, what each may bring, and functions that make their driver instances.
 
-Mistakes in their configuration are reported here, before the process starts its work.
+What a source may bring follows from the declarations of its driver and its option ``event_types``. A process without an
+engine, such as an API worker, asks for it when it replays a quarantined event. The drivers are imported at the first
+question, so that an API worker which replays nothing does not load them.
+
+Mistakes in the configuration of sources are reported here, before the process starts its work.
 """
 
 from __future__ import annotations
 
-from oslo_config import cfg
+import functools
+from collections.abc import Collection, Mapping
+from typing import Any
 
-from watcher_sync.assembly.drivers import load_drivers, missing_declaration
-from watcher_sync.commit.authorisation import API, REPLAY
+from oslo_config import cfg
+from oslo_log import log as logging
+from stevedore import ExtensionManager
+
+from watcher_sync.commit.authorisation import API, REPLAY, Authority, Grant
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.supervision import MakeSource
@@ -18,6 +27,32 @@ from watcher_sync.model.scopes import EntityScope
 from watcher_sync.sources.base import Source
 from watcher_sync.storage.writing.source_cursors import next_epoch
 from watcher_sync.storage.writing.store import Store
+
+LOG = logging.getLogger(__name__)
+
+
+@functools.cache
+def load_drivers() -> dict[str, type[Source]]:
+    """Name -> class of the drivers that can be imported."""
+    manager: ExtensionManager[Any] = ExtensionManager(
+        opts.SOURCES,
+        on_load_failure_callback=lambda _m, e, exc: LOG.error("source driver %s: cannot be loaded: %s", e.name, exc),
+    )
+    return {extension.name: extension.plugin for extension in manager}
+
+
+def missing_declaration(driver: str, cls: type[Source]) -> str | None:
+    """Why a driver cannot be started: it does not declare what it may bring. None: it does."""
+    for name in ("envelopes", "event_types"):
+        value = getattr(cls, name, ())
+        if isinstance(value, str) or not isinstance(value, Collection) or not all(isinstance(v, str) for v in value):
+            return f"the driver {driver} ({cls.__module__}) declares {name} = {value!r}, not a collection of names"
+    if not cls.envelopes:
+        return (
+            f"the driver {driver} ({cls.__module__}) declares no envelopes, so it may bring no event: its class has to"
+            " set Source.envelopes, and event_types unless handlers name the driver"
+        )
+    return None
 
 
 def source_makers(conf: cfg.ConfigOpts, store: Store | None) -> dict[str, MakeSource]:
@@ -103,3 +138,50 @@ def _driver_of(conf: cfg.ConfigOpts, name: str, drivers: dict[str, type[Source]]
     cls = drivers[driver]
     opts.register_source(conf, name, cls.options)
     return cls
+
+
+class ConfiguredGrants:
+    """Name of a source -> its grant; None where ``[engine] enabled_sources`` does not name it."""
+
+    def __init__(self, conf: cfg.ConfigOpts, more: Mapping[str, type[Source]] | None = None) -> None:
+        """:param more: name -> class of sources that no configuration names."""
+        self._conf = conf
+        self._more = more or {}
+
+    def __call__(self, source: str) -> Grant | None:
+        """The grant of a source."""
+        if source in self._more:
+            cls = self._more[source]
+            return _grant(cls, source, cls.__name__, None)
+        if source not in self._conf.engine.enabled_sources:
+            return None
+        opts.register_source(self._conf, source, [])
+        group = self._conf[f"source_{source}"]
+        driver, only = group.driver or "", group.event_types
+        installed = load_drivers().get(driver)
+        return _grant(installed, source, driver, None if only is None else tuple(only)) if installed else None
+
+
+def make_authority(
+    conf: cfg.ConfigOpts, dispatcher: Dispatcher, more_sources: Mapping[str, Source] | None = None
+) -> Authority:
+    """The decisions about what the enabled sources may bring.
+
+    :raises ConfigError: an option ``event_types`` names something that its source may not bring.
+    """
+    more = {name: type(source) for name, source in (more_sources or {}).items()}
+    authority = Authority(dispatcher, ConfiguredGrants(conf, more))
+    for name in conf.engine.enabled_sources:
+        authority.check(name)
+    return authority
+
+
+def _grant(cls: type[Source], source: str, driver: str, only: tuple[str, ...] | None) -> Grant:
+    return Grant(
+        source=f"source {source} (driver {driver})",
+        driver=driver,
+        envelopes=frozenset(cls.envelopes),
+        event_types=tuple(cls.event_types),
+        only=only,
+        option=f"[source_{source}] event_types",
+    )

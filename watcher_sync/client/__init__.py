@@ -14,26 +14,22 @@ The client imports nothing of the engine, the model or the storage. It needs key
 
 ``changes``         ``Client.events``: an endless iterator that reads the journal by long polls and retries
 ``client``          ``Client``: every operation of the API as a method, and ``connect``
-``columns``         The columns of a list in a file
 ``commands``        The commands of ``watcher-sync`` and of the OpenStackClient plugin
 ``entities``        The part of ``Client`` that reads entities of every kind, as they are or were
 ``errors``          ``ClientError`` and its subclasses, one for each HTTP status
-``export_formats``  Writes entities as JSON lines, CSV and Parquet
+``export_formats``  The columns of a list in a file, and its entries as JSON lines, CSV and Parquet
 ``filters``         The filters of a list, as people write them
-``formatting``      Changes as text for people, without control characters
 ``models``          The documents of the API as typed structs
-``monitoring``      The part of ``Client`` for engines, sources and stored events
 ``operations``      ``Operation``: an operation lease as a ``with`` block, with a heartbeat thread
 ``osc``             The plugin of OpenStackClient
 ``paging``          Reads documents and the pages of lists
 ``screen``          What ``top`` and the demo draw, for every size of the terminal
 ``shell``           The application ``watcher-sync``: the server, the credentials, the exit status
 ``stats``           ``ModelStats``: entities of each kind, the event rate, the latest changes
-``subscriptions``   The part of ``Client`` that reads the status of instances and writes subscriptions
-``terminal``        Guards a terminal against control characters in the output of a command
+``subscriptions``   The parts of ``Client`` for who receives changes: subscriptions, and watch topics
+``terminal``        Text of others for people: no control character reaches a terminal
 ``transport``       One HTTP request and its answer, or one of the errors
 ``vnf_instances``   The part of ``Client`` that writes VNF instances and their operations
-``watch_topics``    The part of ``Client`` that writes watch topics and reads their past events
 ``watch``           ``WatchManager``: the client of watch streams
 """
 

@@ -19,11 +19,63 @@ from watcher_sync.client import models
 from watcher_sync.client.changes import DEFAULT_WAIT_SECONDS, ChangeStream
 from watcher_sync.client.entities import EntityCalls
 from watcher_sync.client.models import Entity
-from watcher_sync.client.monitoring import MonitoringCalls
-from watcher_sync.client.subscriptions import SubscriptionCalls
+from watcher_sync.client.paging import Reading, converted
+from watcher_sync.client.subscriptions import SubscriptionCalls, WatchTopicCalls
 from watcher_sync.client.transport import Transport, segment
 from watcher_sync.client.vnf_instances import VNF_INSTANCES, VnfCalls
-from watcher_sync.client.watch_topics import WatchTopicCalls
+
+
+class MonitoringCalls(Reading):
+    """The part of :class:`~watcher_sync.client.client.Client` for engines, sources and stored events."""
+
+    def sources(self) -> list[models.Source]:
+        """All sources of all engines."""
+        return converted(self._get("/v1/sources", dict[str, Any]).get("sources"), list[models.Source])
+
+    def engines(self) -> list[models.Engine]:
+        """The engines of all groups, the leader of each group first."""
+        return converted(self._get("/v1/engines", dict[str, Any]).get("engines"), list[models.Engine])
+
+    def inventories(self) -> list[models.Inventory]:
+        """The inventories of the live systems that are compared as a whole."""
+        return converted(self._get("/v1/sources", dict[str, Any]).get("inventories"), list[models.Inventory])
+
+    def source(self, name: str) -> models.Source:
+        """One source.
+
+        :raises NotFound: when there is none of this name.
+        """
+        return self._get(f"/v1/sources/{segment(name)}", models.Source)
+
+    def parked(self, *, limit: int | None = None, marker: str | None = None) -> Iterator[models.ParkedEvent]:
+        """Events that wait for an entity which does not exist yet, without their bodies."""
+        return self._list("/v1/parked", "parked", models.ParkedEvent, {}, limit, marker)
+
+    def quarantine(self, *, limit: int | None = None, marker: str | None = None) -> Iterator[models.Quarantined]:
+        """Events that could not be decoded or applied, without their bodies."""
+        return self._list("/v1/quarantine", "quarantine", models.Quarantined, {}, limit, marker)
+
+    def quarantined(self, number: int) -> models.QuarantinedWhole:
+        """One quarantined event with its body.
+
+        :raises NotFound: when there is none with this id.
+        """
+        return self._get(f"/v1/quarantine/{number}", models.QuarantinedWhole)
+
+    def replay(self, number: int) -> models.Replayed:
+        """Applies a quarantined event again. If it is refused again, it stays in quarantine.
+
+        :raises NotFound: when there is none with this id.
+        """
+        return self._transport.request("POST", f"/v1/quarantine/{number}/replay").read(models.Replayed)
+
+    def drop(self, number: int) -> None:
+        """Deletes a quarantined event.
+
+        :raises NotFound: when there is none with this id.
+        """
+        self._transport.request("DELETE", f"/v1/quarantine/{number}")
+
 
 if TYPE_CHECKING:
     from watcher_sync.client.watch import WatchManager
@@ -60,7 +112,7 @@ class Client(EntityCalls, MonitoringCalls, VnfCalls, SubscriptionCalls, WatchTop
         :raises ClientError: when there is no token, or the address is wrong.
         """
         # Imported here: gRPC loads for longer than the rest of the client, and most programs do not need it.
-        from watcher_sync.client.watch.factory import manager_of
+        from watcher_sync.client.watch.manager import manager_of
 
         return manager_of(self._transport, address, tls, settings)
 

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from watcher_sync.client import models
-from watcher_sync.client.columns import Column, columns_of
 from watcher_sync.client.errors import BadRequest, NotFound, UnexpectedResponse, UnknownKind
+from watcher_sync.client.export_formats import Column, columns_of
 from watcher_sync.client.models import Change, Entity
 from watcher_sync.client.paging import Reading, converted
 from watcher_sync.client.transport import Repeated, SuccessResponse, Transport, segment

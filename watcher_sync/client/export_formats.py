@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes entities to a file, page by page: JSON lines, CSV and Parquet.
+"""The columns of a list in a file, and its entries, written page by page: JSON lines, CSV and Parquet.
+
+The columns follow from the schema that the API's document has of the entries.
 
 Lists and objects are JSON text in CSV and Parquet. A null is an empty cell in CSV. In CSV an empty text is the same as
 a null; the other formats distinguish them. Parquet needs pyarrow, the extra ``parquet``.
@@ -10,30 +12,59 @@ from __future__ import annotations
 import csv
 import datetime
 import io
-from collections.abc import Sequence
-from typing import IO, Any, Protocol
+from collections.abc import Mapping, Sequence
+from types import NoneType
+from typing import IO, Any, Final, Literal
 
 import msgspec
 
-from watcher_sync.client.columns import Column
 from watcher_sync.client.errors import ClientError
 from watcher_sync.client.models import Entity
+
+Type = Literal["integer", "number", "boolean", "time", "text", "json"]
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One field of the entries."""
+
+    name: str
+    type: Type
+    """``json``: a list or an object."""
+
+
+def columns_of(document: Mapping[str, Any], path: str) -> list[Column]:
+    """The fields of a list's entries.
+
+    :param document: the API's OpenAPI document.
+    :param path: of the list; the last part names the member of the answer.
+    :raises KeyError: the document has no such list.
+    """
+    answer = document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    entry = answer["properties"][path.rpartition("/")[2]]["items"]
+    return [Column(name, _type(schema)) for name, schema in entry["properties"].items() if name != "versions"]
+
+
+_TYPES: Final[Mapping[Any, Type]] = {"integer": "integer", "number": "number", "boolean": "boolean", "string": "text"}
+
+
+def _type(schema: Mapping[str, Any]) -> Type:
+    choices = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
+    if len(choices) != 1:
+        return "json"
+    schema = choices[0]
+    kind = schema.get("type")
+    if kind is None and all(isinstance(each, (str, NoneType)) for each in schema.get("enum", [0])):
+        kind = "string"
+    if kind == "string" and schema.get("format") == "date-time":
+        return "time"
+    return "json" if isinstance(kind, list) else _TYPES.get(kind, "json")
+
 
 _encode = msgspec.json.encode
 
 
 class LibraryMissing(ClientError):
     """The format needs a library that is not installed."""
-
-
-class Writer(Protocol):
-    """Writes one file."""
-
-    def write(self, entities: Sequence[Entity]) -> None:
-        """Write a page."""
-
-    def close(self) -> None:
-        """Write the end; the file remains open."""
 
 
 class JsonLines:

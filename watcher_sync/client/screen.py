@@ -16,9 +16,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from watcher_sync.client.formatting import delta_text, plain
 from watcher_sync.client.models import Change, Source
 from watcher_sync.client.stats import StatsSnapshot
+from watcher_sync.client.terminal import delta_text, plain
 
 _FIXED_LINES: Final = 5
 """Lines besides the sources, the kinds and the changes: the head and the frames."""

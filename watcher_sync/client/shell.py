@@ -29,7 +29,7 @@ from keystoneauth1 import exceptions as keystone
 from watcher_sync.client.client import Client
 from watcher_sync.client.commands.base import one_line_errors
 from watcher_sync.client.errors import NotConfigured
-from watcher_sync.client.formatting import plain
+from watcher_sync.client.terminal import plain
 from watcher_sync.client.transport import SERVICE_TYPE
 
 _OWN = "watcher_sync.cli"

@@ -1,16 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output of a command on a terminal: no control character and no bidirectional override of others reaches it.
+"""Text that others chose, for people: no control character and no bidirectional override reaches a terminal.
 
-A file or a pipe gets the output unchanged, because a program reads it.
+:func:`guarded` guards the output of a whole command. A file or a pipe gets the output unchanged, because a program
+reads it. :func:`plain` and :func:`delta_text` are for what a program draws.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
+
+
+def delta_text(delta: Mapping[str, Sequence[Any]]) -> str:
+    """``field: old -> new`` for every field, separated by commas."""
+    return ", ".join(f"{field}: {_brief(old)} -> {_brief(new)}" for field, (old, new) in delta.items())
+
+
+def plain(text: str) -> str:
+    """Replaces each character that is not printable by U+FFFD, so that a name has no escape sequence."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _brief(value: Any) -> str:
+    if value is None:
+        return "-"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value)
+
 
 _UNSAFE: Final = re.compile(
     "(?![\n\t])(?!\r\n)[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"

@@ -13,11 +13,10 @@ from typing import Any
 from oslo_config import cfg
 
 from watcher_sync.assembly import process
-from watcher_sync.assembly.grants import ConfiguredGrants
+from watcher_sync.assembly.sources import ConfiguredGrants, source_scopes
 from watcher_sync.assembly.store import load_kinds, open_store
-from watcher_sync.cmd import start_signals
 from watcher_sync.cmd.output import print_indented, print_json, print_lines, print_report, print_result, print_table
-from watcher_sync.cmd.repairs.forgetting import forget
+from watcher_sync.cmd.start import accept_interrupt
 from watcher_sync.commit import entity_repair
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.replay import replay, replay_quarantined
@@ -25,8 +24,7 @@ from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, ReconcileError, ReplayRefused
 from watcher_sync.model.kinds import Kind, Kinds
-from watcher_sync.sources.prefetch import read_ahead
-from watcher_sync.sources.replay import find_files, read_events
+from watcher_sync.sources.replay import find_files, read_ahead, read_events
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.stored import retention
@@ -41,7 +39,7 @@ _PAGE = 1000
 
 def main() -> None:
     """Entry point."""
-    start_signals.accept_interrupt()
+    accept_interrupt()
     process.prepare()
     sys.exit(process.run(_main))
 
@@ -262,8 +260,8 @@ def _writer(conf: cfg.ConfigOpts, store: Store) -> DirectWriter:
 
 
 def _forget_source(conf: cfg.ConfigOpts) -> None:
-    # Not at the top, for the start time alone: few commands import the drivers.
-    from watcher_sync.assembly.sources import source_scopes
+    # Not at the top, for the start time alone: few commands import the engine.
+    from watcher_sync.cmd.repairs import forget
 
     store = open_store(conf)
     writer = _writer(conf, store)
@@ -272,8 +270,7 @@ def _forget_source(conf: cfg.ConfigOpts) -> None:
 
 
 def _source(conf: cfg.ConfigOpts) -> None:
-    # Not at the top, for the start time alone: few commands import the drivers.
-    from watcher_sync.cmd.repairs.rewind import rewind
+    from watcher_sync.cmd.repairs import rewind
 
     rewind(conf, open_store(conf), conf.command.name_of_source, conf.command.to)
     print(f"The source {conf.command.name_of_source} reads from {conf.command.to} when its engine starts.")

@@ -16,16 +16,19 @@ from __future__ import annotations
 import abc
 import sys
 import time
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import cotyledon
+import msgspec
 from cotyledon.types import WorkerId
 from oslo_config import cfg
+from prometheus_client import make_wsgi_app
+from prometheus_client.registry import Collector, CollectorRegistry
 
 from watcher_sync.assembly import outlet as webhooks
 from watcher_sync.assembly import process
 from watcher_sync.assembly.store import open_store
-from watcher_sync.cmd.outlet_monitoring import make_application
 from watcher_sync.conf import outlet_watch
 from watcher_sync.engine.monitoring_http import MonitoringServer, check_ports
 from watcher_sync.exceptions import ConfigError
@@ -82,7 +85,7 @@ class WebhookService(_OutletService):
 
     def _assemble(self, conf: cfg.ConfigOpts, worker_id: WorkerId) -> tuple[_Outlet, MonitoringServer]:
         outlet = webhooks.assemble(conf)
-        application = make_application(WebhookCollector(outlet.worker.stats), outlet.worker.is_alive)
+        application = make_monitoring(WebhookCollector(outlet.worker.stats), outlet.worker.is_alive)
         port = conf.outlet_webhook.monitoring_port
         return outlet, MonitoringServer(conf, application, port and port + worker_id)
 
@@ -98,7 +101,7 @@ class WatchStreamService(_OutletService):
         from watcher_sync.watch.metrics import WatchCollector
 
         outlet = watch.assemble(conf)
-        application = make_application(WatchCollector(outlet.worker.stats), outlet.worker.is_serving)
+        application = make_monitoring(WatchCollector(outlet.worker.stats), outlet.worker.is_serving)
         return outlet, MonitoringServer(conf, application, conf.outlet_watch.monitoring_port)
 
 
@@ -135,3 +138,34 @@ def _main(argv: list[str]) -> int:
         manager.add(WatchStreamService, workers=1, args=(conf, started_at))
     manager.run()
     return 0
+
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+
+def make_monitoring(collector: Collector, is_alive: Callable[[], bool]) -> WSGIApplication:
+    """``/healthz`` and ``/metrics`` of one worker, as a WSGI application. Any thread may serve it.
+
+    :param collector: the metrics of the worker.
+    :param is_alive: whether the worker's thread runs.
+    """
+    registry = CollectorRegistry()
+    registry.register(collector)
+    scrape = make_wsgi_app(registry)
+
+    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "")
+        if path == "/metrics":
+            return scrape(environ, start_response)  # type: ignore[no-any-return]
+        document: dict[str, Any]
+        if path != "/healthz":
+            status, document = "404 Not Found", {"paths": ["/healthz", "/metrics"]}
+        else:
+            alive = is_alive()
+            status, document = "200 OK" if alive else "503 Service Unavailable", {"alive": alive}
+        body = msgspec.json.encode(document) + b"\n"
+        start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+        return [body]
+
+    return application

@@ -22,10 +22,8 @@ from oslo_upgradecheck import upgradecheck
 from oslo_upgradecheck.upgradecheck import Code, Result
 
 from watcher_sync.assembly import process
-from watcher_sync.assembly.grants import make_authority
-from watcher_sync.assembly.sources import source_makers
+from watcher_sync.assembly.sources import make_authority, source_makers
 from watcher_sync.assembly.store import open_store
-from watcher_sync.cmd import start_signals
 from watcher_sync.cmd.checks.insecure_settings import (
     RABBIT_SCHEMES,
     enabled_sources,
@@ -34,6 +32,7 @@ from watcher_sync.cmd.checks.insecure_settings import (
     place,
 )
 from watcher_sync.cmd.checks.loose_files import find_loose_files
+from watcher_sync.cmd.start import accept_interrupt
 from watcher_sync.conf import opts, reconcile_nova
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped
@@ -186,7 +185,7 @@ class Checks(upgradecheck.UpgradeCommands):
 
 def main() -> None:
     """Entry point."""
-    start_signals.accept_interrupt()
+    accept_interrupt()
     process.prepare()
     sys.exit(process.run(_main))
 

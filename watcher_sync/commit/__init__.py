@@ -5,17 +5,13 @@
 ``awaited``          The entities that parked events wait for, as one commit cycle knows them
 ``batch``            A batch of events on its way through a commit cycle
 ``batch_committer``  Dispatches, commits and publishes one batch of events
-``batch_dispatch``   Calls the handlers of a batch's events, and stages their changes
-``cycle``            The commit cycle over a replica, which follows the journal of all writers
+``batch_dispatch``   Calls the handlers of a batch's events, stages their changes, and reports failures and slow events
+``cycle``            The commit cycle over a replica, which follows the journal and writes last-seen times
 ``direct``           The commit cycle of a process without a replica, inside one short transaction
 ``doubts``           Entities whose last events may have come in another order than they happened
 ``entity_repair``    Repairs of single entities by an administrator: reset versions, and undelete
 ``evaluation``       The interface of an evaluator, whose changes join the commit of a batch
-``failure_log``      Logs why events go to quarantine, at limited rates
-``in_hand``          The event that a cycle dispatches now, for a watchdog in another thread
-``last_seen``        Writes at intervals when entities were last seen
 ``pipeline``         Dispatches each batch while the database writes the one before it
-``recovery``         Reports a database that went back in time
 ``replay``           Commits recorded or quarantined events outside a running engine
 ``spans``            Spans of committed batches, by OpenTelemetry
 ``stats``            Counts the outcomes of events and measures commits

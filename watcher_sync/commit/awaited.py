@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from watcher_sync.model.model import Written
-from watcher_sync.model.staged import Key
+from watcher_sync.model.model import Key, Written
 from watcher_sync.storage.stored.parking import Awaited, Portion
 
 

@@ -10,7 +10,7 @@ import msgspec
 from watcher_sync.commit.evaluation import Evaluated
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Outcome
-from watcher_sync.model.staged import Key
+from watcher_sync.model.model import Key
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.storage.stored.stored_events import Parked, Quarantined
 from watcher_sync.storage.writing.commits import Commit, Fence

@@ -26,21 +26,18 @@ from oslo_log import log as logging
 from watcher_sync.commit.authorisation import Authority
 from watcher_sync.commit.awaited import AwaitedEntities
 from watcher_sync.commit.batch import Batch, Dispatch, Pending, commit_of, halves, refusing
-from watcher_sync.commit.batch_dispatch import BatchDispatch, CommitLimits
+from watcher_sync.commit.batch_dispatch import BatchDispatch, CommitLimits, EventInHand, FailureLog
 from watcher_sync.commit.doubts import Doubts
 from watcher_sync.commit.evaluation import Evaluator, NoEvaluation
-from watcher_sync.commit.failure_log import FailureLog
-from watcher_sync.commit.in_hand import EventInHand
 from watcher_sync.commit.spans import BatchTracer
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.exceptions import EntitiesLeased, HeadMoved, RowRefused
 from watcher_sync.model.model import Written
-from watcher_sync.model.reader import ModelReader
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.model.view import ModelReader
 from watcher_sync.storage.stored.parking import PORTION_EVENTS, ParkedEvents
-from watcher_sync.storage.writing.commit_store import CommitStore
-from watcher_sync.storage.writing.commits import Commit, Fence
+from watcher_sync.storage.writing.commits import Commit, CommitStore, Fence
 
 LOG = logging.getLogger(__name__)
 

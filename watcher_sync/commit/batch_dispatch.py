@@ -2,30 +2,100 @@
 """Calls the handlers of one batch's events, and stages their changes in a transaction.
 
 Each event ends with an outcome: it is applied, ignored, quarantined or parked. If a handler fails, only its own event
-is quarantined. It runs in the thread that writes the model.
+is quarantined, and :class:`FailureLog` logs why, at a limited rate. It runs in the thread that writes the model.
+
+:class:`EventInHand` shows a watchdog in another thread which event is dispatched, and since when. The dispatch stores
+two attributes per event, and notices when an event has taken longer than the limit. A handler that does not release the
+interpreter also keeps the watchdog from running; the event is found afterwards.
 """
 
 from __future__ import annotations
 
+import collections
 import datetime
+import math
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Final
 
 import msgspec
+from oslo_log import log as logging
 
 from watcher_sync.commit.authorisation import Authority, with_envelope
 from watcher_sync.commit.batch import Batch, Dispatched
-from watcher_sync.commit.failure_log import FailureLog
-from watcher_sync.commit.in_hand import EventInHand
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import NATIVE, Event
-from watcher_sync.exceptions import InvalidEvent, NotYet, UnauthorisedEvent, interrupts
+from watcher_sync.exceptions import UNAUTHORISED, InvalidEvent, NotYet, UnauthorisedEvent, interrupts
 from watcher_sync.handlers import sortable
 from watcher_sync.model.changes import Outcome
 from watcher_sync.model.clock import ClockLimit, limit_at, reset_limit, set_limit
-from watcher_sync.model.staged import Key
+from watcher_sync.model.model import Key
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.storage.stored.stored_events import Parked, Quarantined
+
+LOG = logging.getLogger(__name__)
+
+_MAX_LATE: Final = 100
+"""Events that wait for the watchdog; the oldest are dropped."""
+
+
+class EventInHand:
+    """One thread writes, any thread reads."""
+
+    def __init__(self) -> None:
+        self.event: Event | None = None
+        """The event that is dispatched now."""
+        self.since = math.inf
+        """When its dispatch began, by the cycle's monotonic clock. Stored before ``event``."""
+        self.limit = math.inf
+        """Seconds after which an event is late; the watchdog sets them."""
+        self.late: collections.deque[tuple[Event, float]] = collections.deque(maxlen=_MAX_LATE)
+        """Events whose dispatch has ended late, and its seconds."""
+
+    def end(self, now: float) -> None:
+        """The dispatch of the event in hand is over."""
+        event = self.event
+        if event is not None and now - self.since > self.limit:
+            self.late.append((event, now - self.since))
+        self.event = None
+
+    def current(self, clock: Callable[[], float]) -> tuple[Event, float] | None:
+        """The event in hand and the seconds since its dispatch began, for another thread."""
+        event, since = self.event, self.since
+        if event is None or self.event is not event:
+            return None
+        return event, clock() - since
+
+
+_LOG_INTERVAL_SECONDS = 60.0
+
+
+class FailureLog:
+    """For one thread. It remembers a time for each handler and each source, of which there are few."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._logged_at: dict[tuple[str, str], float] = {}
+
+    def log_failure(self, handler: str, reason: str) -> None:
+        """Log that a handler raised an exception that it should not."""
+        if self._is_due("handler", handler):
+            LOG.error("%s (the event is in quarantine, with the traceback)", reason)
+
+    def log_unauthorised(self, quarantined: Iterable[Quarantined]) -> None:
+        """Log those of these events that their source may not bring: one of each source."""
+        for kept in quarantined:
+            if kept.reason.startswith(UNAUTHORISED) and self._is_due("source", kept.event.source):
+                LOG.warning("source %s: %s (the event is in quarantine)", kept.event.source, kept.reason)
+
+    def _is_due(self, what: str, name: str) -> bool:
+        """Whether its last line is a minute old; then this counts as the next one."""
+        now = self._monotonic()
+        if now - self._logged_at.get((what, name), -_LOG_INTERVAL_SECONDS) < _LOG_INTERVAL_SECONDS:
+            return False
+        self._logged_at[what, name] = now
+        return True
+
 
 _MAX_REASON_LENGTH = 2000
 """Characters of the reason in a quarantined event."""

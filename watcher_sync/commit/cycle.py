@@ -5,21 +5,25 @@
 when another writer was first. After some conflicts it locks the head before it dispatches. If the database has another
 history, the replica is loaded again.
 
-It runs in the thread that writes the model, :meth:`CommitCycle.add_awaited` in any thread.
+:class:`LastSeenWriter` shares the times at which entities were last seen. Almost every event changes these times, so
+they are held in memory and written at intervals, without a journal row.
+
+All of it runs in the thread that writes the model, but :meth:`CommitCycle.add_awaited` in any thread.
 """
 
 from __future__ import annotations
 
+import datetime
+import time
 from collections.abc import Callable, Sequence
 
 from oslo_log import log as logging
 
 from watcher_sync.commit.batch_committer import BatchCommitter
-from watcher_sync.commit.recovery import report
 from watcher_sync.exceptions import HeadMoved, HistoryChanged, JournalPurged
 from watcher_sync.model.kinds import Entity
-from watcher_sync.model.model import Model, Written
-from watcher_sync.model.staged import Key
+from watcher_sync.model.model import Key, Model, Written
+from watcher_sync.storage.epochs import Position
 from watcher_sync.storage.stored.parking import Awaited
 from watcher_sync.storage.writing.commits import Commit
 from watcher_sync.storage.writing.store import Store
@@ -53,7 +57,7 @@ class CommitCycle(BatchCommitter):
             self._replace_model(model)
             self.read_parked()
             self.stats.restorations += 1
-            report(exc.before, position)
+            _report_recovery(exc.before, position)
             raise
 
     def _follow(self) -> None:
@@ -117,3 +121,59 @@ class CommitCycle(BatchCommitter):
         keys = self._awaited.unknown(written)
         if keys:
             self._awaited.mark_ready(self._parked.existing(keys))
+
+
+def _report_recovery(known: Position, position: Position) -> None:
+    """Log what happened, and what an operator can expect.
+
+    :param known: the last commit of the history that the database lost.
+    :param position: where it continues.
+    """
+    LOG.error(
+        "The database went back in time, or was replaced: it has no commit at %s. It continues at %s. The tables are "
+        "loaded again, the sources continue from their positions in the database, and the reconcilers run. What was "
+        "acknowledged meanwhile is lost unless a source or a reconciler repeats it",
+        known,
+        position,
+    )
+
+
+class LastSeenWriter:
+    """Writes the times of this replica and reads those of other engines. For the engine's thread."""
+
+    def __init__(self, store: Store, model: Model, interval: Callable[[], float]) -> None:
+        """:param interval: returns the seconds between two writes; called at each."""
+        self._store = store
+        self._model = model
+        self._interval = interval
+        self._written: dict[str, dict[str, datetime.datetime]] = {}
+        self._next = time.monotonic() + interval()
+
+    def persist_if_due(self) -> None:
+        """Write new times if the interval is over; after an error, the next interval writes them.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + self._interval()
+        self.persist()
+        for kind, seen in self._store.read_last_seen().items():
+            self._model.set_last_seen(kind, seen)
+
+    def persist(self) -> None:
+        """Write new times now.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        for name, kind in self._model.kinds.items():
+            if kind.last_seen_field is None:
+                continue
+            written = self._written.setdefault(name, {})
+            fresh = {
+                entity_id: seen
+                for entity_id, seen in self._model.last_seen(name).items()
+                if written.get(entity_id) != seen and self._model.get(name, entity_id) is not None
+            }
+            self._store.persist_last_seen({name: fresh})
+            written.update(fresh)

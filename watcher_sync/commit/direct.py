@@ -27,11 +27,10 @@ from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Actor, Event
 from watcher_sync.model.changes import WRITTEN_HERE, Change, Outcome, Version
-from watcher_sync.model.model import Written
-from watcher_sync.model.staged import Staged
+from watcher_sync.model.model import Staged, Written
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import View
-from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.storage.database.database import retried
 from watcher_sync.storage.table_model import TableModel
 from watcher_sync.storage.writing.locked import LockedStore, lock_head
 from watcher_sync.storage.writing.store import Store

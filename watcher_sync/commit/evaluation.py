@@ -19,8 +19,7 @@ import msgspec
 from watcher_sync.backoff import doubled
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import Entity
-from watcher_sync.model.model import Model
-from watcher_sync.model.staged import Key
+from watcher_sync.model.model import Key, Model
 from watcher_sync.model.transaction import Transaction
 
 

@@ -15,8 +15,7 @@ import msgspec
 from watcher_sync.commit.authorisation import Authority, Grants, recording, with_own_sources
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.batch_dispatch import CommitLimits
-from watcher_sync.commit.cycle import CommitCycle
-from watcher_sync.commit.last_seen import LastSeenWriter
+from watcher_sync.commit.cycle import CommitCycle, LastSeenWriter
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import KNOWN_BEFORE, MAX_PORTION_BYTES, Event, portions

@@ -26,12 +26,11 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from watcher_sync.commit.evaluation import Evaluated, Retries
 from watcher_sync.exceptions import OperationRunning, RowRefused
-from watcher_sync.handlers.vnf.handler import KIND, VnfHandler
+from watcher_sync.handlers.vnf import KIND, VnfHandler
 from watcher_sync.model.changes import WRITTEN_HERE, Version
 from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import Cluster, VnfInstance
-from watcher_sync.model.model import Model, Snapshot
-from watcher_sync.model.staged import Key, Staged
+from watcher_sync.model.model import Key, Model, Snapshot, Staged
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import View
 from watcher_sync.model.vnf.evaluation import Observation

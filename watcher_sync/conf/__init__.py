@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options, one module per group.
 
-``api``             ``[api]``: the REST API
+``api``             ``[api]``: the REST API, and the login with user and password
 ``capacity``        ``[reconcile_capacity]``: which capacity providers are enabled
 ``database``        ``[database]``: time limits of statements and transactions
 ``engine``          ``[engine]``: sources, batches, leadership and shutdown
 ``keystone``        ``[keystone_authtoken]``: keystonemiddleware and its auth plugin
 ``liveness``        ``[liveness]``: when a host counts as down
-``login``           Further options of ``[api]``: the login with user and password
 ``monitoring``      ``[monitoring]``: the monitoring HTTP server, and when a source is stale
 ``namespaces``      Namespaces of Kubernetes that belong to projects
 ``networks``        The type of options whose values are networks or addresses
 ``operations``      ``[operations]``: the leases of life-cycle operations and syncs
+``opts``            Registers all options, and lists them for oslo-config-generator
 ``outlet_watch``    ``[outlet_watch]``: the gRPC watch stream
 ``outlet_webhook``  ``[outlet_webhook]``: subscriptions and their delivery
-``opts``            Registers all options, and lists them for oslo-config-generator
-``paths``           ``[DEFAULT]``: the directory for the program's own files
 ``reconcile``       ``[reconcile]``: intervals, limits and policies of the comparison with the live systems
 ``reconcile_nova``  ``[reconcile_nova]``: the cloud that is asked, and the options of keystoneauth
 ``retention``       ``[retention]``: how long history is stored

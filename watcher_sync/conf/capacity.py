@@ -43,13 +43,3 @@ Seconds after which a run of a provider counts as failed. It takes the place of 
 """,
     ),
 ]
-
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register the group's options."""
-    conf.register_opts(OPTS, group=GROUP)
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo-config-generator."""
-    return [(GROUP, OPTS)]

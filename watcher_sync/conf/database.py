@@ -70,13 +70,3 @@ Related options: ``[engine] lease_time``.
 """,
     ),
 ]
-
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register the group's options."""
-    conf.register_opts(OPTS, group=GROUP)
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo-config-generator."""
-    return [(GROUP, OPTS)]

@@ -44,7 +44,7 @@ def namespace_projects(conf: cfg.ConfigOpts) -> dict[tuple[str, str], str]:
 
     :raises ConfigError: naming the option that is wrong.
     """
-    engine.register_opts(conf)
+    conf.register_opts(engine.OPTS, group=engine.GROUP)
     found: dict[tuple[str, str], str] = {}
     for name in conf.engine.enabled_sources:
         opts.register_source(conf, name, [])

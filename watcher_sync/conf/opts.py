@@ -21,12 +21,10 @@ from watcher_sync.conf import (
     database,
     engine,
     liveness,
-    login,
     monitoring,
     operations,
     outlet_watch,
     outlet_webhook,
-    paths,
     reconcile,
     reconcile_nova,
     retention,
@@ -74,8 +72,17 @@ PLUGINS: dict[str, tuple[str, list[cfg.Opt]]] = {
 }
 """Entry point group of plugins with options -> (prefix of their option groups, options common to all)."""
 
+STATE_PATH = cfg.StrOpt(
+    "state_path",
+    default="/var/lib/watcher-sync",
+    help="""
+Directory for the files of watcher_sync itself, such as the SQLite database of a small installation.
+
+Other options refer to the directory as ``$state_path``.
+""",
+)
+
 _MODULES = (
-    paths,
     database,
     engine,
     liveness,
@@ -87,16 +94,16 @@ _MODULES = (
     capacity,
     retention,
     api,
-    login,
     outlet_webhook,
     outlet_watch,
 )
+"""Each has the options ``OPTS`` of one group ``GROUP``."""
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register all options that do not depend on installed plugins or enabled sources."""
-    for module in _MODULES:
-        module.register_opts(conf)
+    for group, options in own_opts():
+        conf.register_opts(options, group=None if group == "DEFAULT" else group)
 
 
 def register_source(conf: cfg.ConfigOpts, name: str, options: list[cfg.Opt]) -> None:
@@ -112,7 +119,7 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 
 def own_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """The options that do not depend on installed plugins."""
-    return list(itertools.chain.from_iterable(module.list_opts() for module in _MODULES))
+    return [("DEFAULT", [STATE_PATH]), *((module.GROUP, module.OPTS) for module in _MODULES)]
 
 
 def list_plugin_opts(namespace: str) -> list[tuple[str, list[cfg.Opt]]]:

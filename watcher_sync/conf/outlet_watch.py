@@ -223,16 +223,6 @@ Related options: ``[monitoring] host``.
 ]
 
 
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register the group's options."""
-    conf.register_opts(OPTS, group=GROUP)
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo-config-generator."""
-    return [(GROUP, OPTS)]
-
-
 def is_enabled(conf: cfg.ConfigOpts) -> bool:
     """Whether the watch stream is served."""
     enabled: bool | None = conf.outlet_watch.enabled

@@ -177,16 +177,6 @@ Related options: ``[monitoring] host``, ``workers``.
 ]
 
 
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register the group's options."""
-    conf.register_opts(OPTS, group=GROUP)
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo-config-generator."""
-    return [(GROUP, OPTS)]
-
-
 def allowed_networks(conf: cfg.ConfigOpts) -> list[Network]:
     """The networks of ``allowed_networks``."""
     return [ipaddress.ip_network(text) for text in conf.outlet_webhook.allowed_networks]

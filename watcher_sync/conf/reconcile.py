@@ -124,16 +124,6 @@ Kinds without a policy are healed. Events of pods and workloads change the model
 ]
 
 
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register the group's options."""
-    conf.register_opts(OPTS, group=GROUP)
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo-config-generator."""
-    return [(GROUP, OPTS)]
-
-
 def policies(conf: cfg.ConfigOpts, kinds: Iterable[str] | None = None) -> dict[str, str]:
     """kind -> heal or observe, for the kinds that have a policy.
 

@@ -132,16 +132,6 @@ One compute service of ironic has many hypervisors, so its capacity is not that 
 ]
 
 
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register the options that do not belong to keystoneauth."""
-    conf.register_opts(OPTS, group=GROUP)
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """The options that do not belong to keystoneauth."""
-    return [(GROUP, OPTS)]
-
-
 def is_configured(conf: cfg.ConfigOpts) -> bool:
     """Whether the files have the section."""
     return GROUP in conf.list_all_sections()

@@ -152,13 +152,3 @@ Beyond it the oldest events are dropped, counted and logged. A SIGHUP applies a 
         help="Seconds between two purges by the leading engine. A SIGHUP applies a new value.",
     ),
 ]
-
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register the group's options."""
-    conf.register_opts(OPTS, group=GROUP)
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo-config-generator."""
-    return [(GROUP, OPTS)]

@@ -52,13 +52,3 @@ Seconds that the export of some spans may take. The end of a process waits for i
 """,
     ),
 ]
-
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register the group's options."""
-    conf.register_opts(OPTS, group=GROUP)
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo-config-generator."""
-    return [(GROUP, OPTS)]

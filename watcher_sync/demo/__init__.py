@@ -8,19 +8,17 @@
 ``demonstration``      One run: starts everything, watches it, stops it, compares the tables with the truth
 ``existing_cloud``     The simulated cloud as it is before the demo listens, with its API
 ``in_process``         A source that receives events from code in the same process
-``interruption``       Notices that the user interrupts the demo
 ``kubernetes``         Kubernetes in the demo: a cluster, its VNF instances, and life-cycle managers
-``limits``             How long a run waits, and for what
+``limits``             How long a run waits, and for what; and the end of it by its user
 ``live_cloud``         Publishes the simulated cloud's notifications on an in-memory bus
 ``live_cluster``       Runs a fake API server with network functions, and causes accidents in it
 ``live_managers``      Life-cycle managers that compete for the operation leases of VNF instances
 ``live_providers``     Posts the simulated DCM's rows and publishes its status events
 ``nats_server``        Runs a NATS server, and publishes to its stream
 ``network_functions``  The workloads of a small cluster, and their registrations as VNF instances
-``outcome``            What came out of a run, as it is printed at its end
+``outcome``            The figures of a run: those that the API does not serve, and what is printed at the end
 ``receiver``           Receives webhooks, verifies them, and applies them to a view of its own
 ``run_folder``         The folder of one run, with its configuration file, log and database
 ``screen``             What the demo draws in addition to ``top``, or prints as a line
-``watch``              Reads the figures of the running engine that the API does not serve
 ``webhooks``           Webhooks in the demo: an outlet, a receiver, and subscriptions
 """

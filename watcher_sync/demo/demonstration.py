@@ -43,14 +43,12 @@ from watcher_sync.demo import live_cloud
 from watcher_sync.demo.api import ServedApi
 from watcher_sync.demo.dcm import Dcm
 from watcher_sync.demo.existing_cloud import ExistingCloud
-from watcher_sync.demo.interruption import until_interrupted
 from watcher_sync.demo.kubernetes import SOURCE as CLUSTER
 from watcher_sync.demo.kubernetes import Kubernetes
-from watcher_sync.demo.limits import LIMITS, DemoFailed, Limits
-from watcher_sync.demo.outcome import Outcome, tell_outcome
+from watcher_sync.demo.limits import LIMITS, DemoFailed, Limits, until_interrupted
+from watcher_sync.demo.outcome import FigureWatch, Outcome, tell_outcome
 from watcher_sync.demo.run_folder import configure, run_folder
 from watcher_sync.demo.screen import DemoFigures, DemoScreen, plain_line
-from watcher_sync.demo.watch import FigureWatch
 from watcher_sync.demo.webhooks import Webhooks
 from watcher_sync.engine.engine import Engine
 from watcher_sync.exceptions import ConfigError, WatcherSyncError

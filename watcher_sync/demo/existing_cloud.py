@@ -19,7 +19,7 @@ from watcher_sync.assembly.reconcile import make_reconcilers
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.exceptions import ReconcileError
 from watcher_sync.reconcile.base import Reconciler
-from watcher_sync.storage.groups.inventories import read_inventory
+from watcher_sync.storage.groups.source_status import read_inventory
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.deadlines import deadline
 from watcher_sync.testing.ledger import ANYTHING, Truth

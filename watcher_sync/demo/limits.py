@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long one run of the demo waits, and for what.
+"""How long one run of the demo waits, and for what; and its interruption by the user.
 
-All are seconds on an idle reference machine. A slow or busy one has more time (:mod:`watcher_sync.testing.deadlines`).
+All limits are seconds on an idle reference machine. A slow or busy one has more time
+(:mod:`watcher_sync.testing.deadlines`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
 from typing import Final
 
 import msgspec
@@ -36,3 +42,22 @@ LIMITS: Final = Limits()
 
 class DemoFailed(WatcherSyncError):
     """The demo could not be brought to its end."""
+
+
+@contextlib.contextmanager
+def until_interrupted() -> Iterator[threading.Event]:
+    """Set by the first Ctrl-C, SIGTERM or closed terminal; the second one is a KeyboardInterrupt."""
+    interrupted = threading.Event()
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+        interrupted.set()
+
+    wanted = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handle) for number in wanted}
+    try:
+        yield interrupted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -15,9 +15,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from watcher_sync.client.formatting import plain
 from watcher_sync.client.screen import Screen, panel, rows_table
 from watcher_sync.client.stats import StatsSnapshot
+from watcher_sync.client.terminal import plain
 
 _TALL: Final = 30
 """Lines of a terminal that has room for three webhooks and for all commands; another one shows the last and two."""

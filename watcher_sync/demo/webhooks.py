@@ -30,8 +30,7 @@ from watcher_sync.demo.receiver import Receiver, View
 from watcher_sync.exceptions import WatcherSyncError
 from watcher_sync.model.entities import Instance
 from watcher_sync.model.model import Snapshot
-from watcher_sync.model.onap.documents import resource_document
-from watcher_sync.model.onap.instances import find_instance, resources_of
+from watcher_sync.model.onap.documents import find_instance, resource_document, resources_of
 from watcher_sync.testing.deadlines import Deadline, deadline
 from watcher_sync.webhooks.secrets import new_key
 from watcher_sync.wire.standard_webhooks import new_secret

@@ -2,10 +2,12 @@
 """Takes batches from the intake, commits them, and acks or nacks their events.
 
 While the database is unavailable nothing is acked and no further batch is taken. The current batch is retried with
-back-off, at less than one attempt a second. The intake holds the sources back meanwhile.
+back-off, at less than one attempt a second. The intake holds the sources back meanwhile. :class:`DatabaseHealth` logs
+each change of state once.
 
-While whole batches wait, each one is dispatched during the commit of the one before it, and several batches share a
-transaction: see :mod:`watcher_sync.commit.pipeline`.
+While whole batches wait, each one is dispatched during the commit of the one before it. Several batches share a
+transaction: see :mod:`watcher_sync.commit.pipeline`. :class:`BatchPace` limits a batch to the events that the engine
+commits in 0.1 seconds.
 """
 
 from __future__ import annotations
@@ -16,16 +18,87 @@ import time
 from collections.abc import Sequence
 
 from oslo_config import cfg
+from oslo_log import log as logging
 
+from watcher_sync.backoff import Backoff
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.pipeline import Pipeline
-from watcher_sync.engine.database_health import DatabaseHealth
 from watcher_sync.engine.intake import JOINED_BATCHES, Intake, max_batch_bytes
-from watcher_sync.engine.pace import BatchPace
 from watcher_sync.events import Event
 from watcher_sync.exceptions import DatabaseUnavailable, HistoryChanged, LeaseLost
 from watcher_sync.sources.base import Source
+
+LOG = logging.getLogger(__name__)
+
+_TARGET_SECONDS = 0.1
+_MIN_EVENTS = 20
+_WEIGHT = 0.5
+"""Of the last batch in the moving average."""
+
+
+class BatchPace:
+    """Limits a batch by a moving average of the seconds that an event takes. For the engine's thread.
+
+    An event waits for at most two batches before its own: one in the commit and one dispatched. Some events are slow to
+    apply, such as bodies of some hundred kilobytes, or a flood that goes to quarantine. A backlog of them in batches of
+    a fixed number would delay the events of every other source by seconds.
+    """
+
+    def __init__(self) -> None:
+        self._seconds_per_event = 0.0
+
+    def observe(self, events: int, seconds: float) -> None:
+        """Add a batch that is done.
+
+        :param seconds: from the end of the batch before it, or from its own beginning.
+        """
+        if events:
+            self._seconds_per_event += _WEIGHT * (seconds / events - self._seconds_per_event)
+
+    def most(self, limit: int) -> int:
+        """Return the number of events for the next batch.
+
+        :param limit: the maximum; it is reached while events are fast.
+        """
+        if self._seconds_per_event * limit <= _TARGET_SECONDS:
+            return limit
+        return min(limit, max(_MIN_EVENTS, int(_TARGET_SECONDS / self._seconds_per_event)))
+
+
+_RETRY_SECONDS = (2.4, 5.0)
+"""The longest pauses. Every one exceeds one second, so an engine makes less than one attempt a second."""
+
+
+class DatabaseHealth:
+    """The engine's view of the database. The engine's thread writes it; any thread may read it."""
+
+    def __init__(self) -> None:
+        self.problem: str | None = None
+        """Why the database is unavailable; None while it is available."""
+        self._backoff = Backoff(*_RETRY_SECONDS)
+
+    def is_unavailable(self) -> bool:
+        """Whether the last attempt to use the database failed."""
+        return self.problem is not None
+
+    def mark_unavailable(self, exc: DatabaseUnavailable) -> float:
+        """Record a failed attempt. The first one of an outage is logged.
+
+        :returns: the seconds to wait before the next attempt.
+        """
+        if self.problem is None:
+            LOG.error("The database is unavailable, retrying; no event is acknowledged until it recovers: %s", exc)
+        self.problem = str(exc)
+        return self._backoff.failed()
+
+    def mark_available(self) -> None:
+        """Record a successful attempt. The first one after an outage is logged."""
+        if self.problem is not None:
+            LOG.info("The database has recovered")
+            self.problem = None
+            self._backoff.succeeded()
+
 
 _MAX_PIPELINED_SECONDS = 2.0
 """After this time the pipeline ends even under a backlog, so that the engine's thread can do its other work."""

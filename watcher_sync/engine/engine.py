@@ -23,24 +23,20 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.commit.authorisation import Authority
-from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.commit.cycle import CommitCycle, LastSeenWriter
 from watcher_sync.commit.doubts import Doubts
 from watcher_sync.commit.evaluation import Evaluator
-from watcher_sync.commit.last_seen import LastSeenWriter
 from watcher_sync.commit.spans import BatchTracer
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.engine.consumer import ConsumeLoop, ShutdownState
-from watcher_sync.engine.database_health import DatabaseHealth
+from watcher_sync.engine.consumer import ConsumeLoop, DatabaseHealth, ShutdownState
 from watcher_sync.engine.intake import Intake, max_in_hand
-from watcher_sync.engine.leadership import Heartbeat
-from watcher_sync.engine.presence import EnginePresence
+from watcher_sync.engine.leadership import EnginePresence, Heartbeat
 from watcher_sync.engine.retention import RetentionWorker, StoredCounts, TombstoneForgetting
-from watcher_sync.engine.rewinding import PendingRewinds
 from watcher_sync.engine.services import BackgroundService, HasSourceNotes, Reloadable
 from watcher_sync.engine.source_reporter import SourceReporter
 from watcher_sync.engine.standby import Standby
-from watcher_sync.engine.supervision import MakeSource, Supervisor
+from watcher_sync.engine.supervision import MakeSource, PendingRewinds, Supervisor
 from watcher_sync.engine.watchdog import Watchdog
 from watcher_sync.exceptions import DatabaseUnavailable, HistoryChanged, LeaseHeld
 from watcher_sync.model.model import Model

@@ -1,21 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread that renews the engine's lease while the engine can commit.
+"""The threads that write what other engines know of this one: its lease, and its own row.
 
 A leader that runs but cannot commit must not prevent another engine from it: its connection may be the only broken
-one. So the thread does not renew the lease while the database leaves a commit unanswered for a lease time.
+one. So :class:`Heartbeat` does not renew the lease while the database leaves a commit unanswered for a lease time. It
+also gives up leading when this release cannot work on the schema any more.
 
-It also gives up leading when the schema is no longer one that this release can work on.
+:class:`EnginePresence` writes the engine's row while it leads and while it is a standby. A row that becomes old means
+that the process has ended, or that it does not reach the database.
+
+Both are threads of their own, so that they go on during a long commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib.metadata
+import os
+import socket
+from collections.abc import Callable, Sequence
 
+from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.exceptions import LeaseLost, SchemaMissing
 from watcher_sync.periodic import Outage, PeriodicThread
+from watcher_sync.storage.groups import engines
+from watcher_sync.storage.groups.engines import EngineRow
 from watcher_sync.storage.groups.leases import EngineLease
+from watcher_sync.storage.writing.store import Store
 
 LOG = logging.getLogger(__name__)
 
@@ -63,3 +74,89 @@ class Heartbeat:
             self._lost()
             return False
         return True
+
+
+_JOIN_SECONDS = 5.0
+
+
+class EnginePresence:
+    """Writes the row of one engine every ``[monitoring] status_interval`` seconds, and deletes it at the end.
+
+    A failure is logged once per outage.
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        store: Store,
+        engine_id: str,
+        *,
+        sources: Sequence[str],
+        seq: Callable[[], int],
+        is_unavailable: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """:param engine_id: the holder's name in the lease of the engine's group.
+
+        :param sources: the names of its enabled sources.
+        :param seq: returns the journal seq of its model.
+        :param is_unavailable: returns whether the engine knows that the database is unavailable. The thread does not
+            ask it then.
+        """
+        self._interval: float = conf.monitoring.status_interval
+        self._group: str = conf.engine.group
+        self._store = store
+        self._engine_id = engine_id
+        self._sources = list(sources)
+        self._seq = seq
+        self._is_unavailable = is_unavailable
+        self._now = store.time.observed
+        self._since = self._now()
+        self._release = importlib.metadata.version("watcher-sync")
+        self._outage = Outage(
+            LOG, "The row of this engine cannot be written", "The row of this engine is written again"
+        )
+        self._thread = PeriodicThread(
+            "engine-presence", self._write, lambda: self._interval, self._outage, at_end=self._remove
+        )
+
+    def start(self) -> None:
+        """Begin to write the row."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, and delete the row."""
+        self._thread.stop(_JOIN_SECONDS)
+
+    def stand_by(self) -> None:
+        """The engine stands by from now on."""
+        self._since = self._now()
+        self._thread.wake()
+
+    def report(self) -> None:
+        """Write the row once, in the caller's thread; a database error is logged."""
+        self._outage.attempt(self._write)
+
+    def _write(self) -> bool:
+        if is_available := not self._is_unavailable():
+            engines.write_engine(self._store.commits, self._row())
+        return is_available
+
+    def _remove(self) -> bool:
+        if is_available := not self._is_unavailable():
+            engines.remove_engine(self._store.commits, self._engine_id)
+        return is_available
+
+    def _row(self) -> EngineRow:
+        now, seq = self._store.time.observe(), self._seq()
+        return EngineRow(
+            id=self._engine_id,
+            engine_group=self._group,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            release=self._release,
+            since=self._since,
+            heartbeat_at=now,
+            seq=seq,
+            lag_seconds=engines.read_lag(self._store.commits, seq, now),
+            sources=self._sources,
+        )

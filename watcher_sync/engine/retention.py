@@ -23,8 +23,7 @@ from oslo_log import log as logging
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.exceptions import DatabaseUnavailable, StorageError
 from watcher_sync.model.model import Model
-from watcher_sync.storage.drifts import count_drifts
-from watcher_sync.storage.healed_drifts import forget_healed
+from watcher_sync.storage.drifts import count_drifts, forget_healed
 from watcher_sync.storage.stored.parking import Awaited, ParkedEvents, expire_parked
 from watcher_sync.storage.stored.quotas import EventQuotas, StoredUsage, usage_of
 from watcher_sync.storage.stored.retention import Retention, enforce_quotas, purge

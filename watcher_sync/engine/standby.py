@@ -9,8 +9,7 @@ from collections.abc import Callable
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.engine.consumer import ShutdownState
-from watcher_sync.engine.database_health import DatabaseHealth
+from watcher_sync.engine.consumer import DatabaseHealth, ShutdownState
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld, SchemaMissing
 from watcher_sync.storage.groups.leases import EngineLease
 

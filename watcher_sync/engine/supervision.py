@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from oslo_log import log as logging
 
 from watcher_sync.backoff import Backoff
-from watcher_sync.engine.rewinding import PendingRewinds
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.sources.base import Emit, Source, SourceState, SourceStatus
 
@@ -179,3 +178,33 @@ def _condition_of(source: Source) -> tuple[str | None, bool]:
         return f"status failed: {type(exc).__name__}: {exc}", False
     problem = (status.detail or "the driver gave up") if status.state is SourceState.FAILED else None
     return problem, status.state is SourceState.CONNECTED
+
+
+class PendingRewinds:
+    """The sources that have to repeat events, because the database lost what they brought. For any thread.
+
+    Most positions are in the database, and went back with it. Where the transport itself remembers the position, the
+    driver makes it go back to the one in the database (:meth:`~watcher_sync.sources.base.Source.rewind_to_cursor`). The
+    ordering guard recognises what is delivered again.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """:param names: of all sources."""
+        self._names = tuple(names)
+        self._lock = threading.Lock()  # guards the set
+        self._pending: set[str] = set()
+
+    def begin(self) -> None:
+        """Have all sources go back to their positions in the database."""
+        with self._lock:
+            self._pending.update(self._names)
+
+    def is_pending(self, name: str) -> bool:
+        """Whether a source has to go back."""
+        with self._lock:
+            return name in self._pending
+
+    def done(self, name: str) -> None:
+        """A source has gone back."""
+        with self._lock:
+            self._pending.discard(name)

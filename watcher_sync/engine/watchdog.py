@@ -26,7 +26,7 @@ from oslo_log import log as logging
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from watcher_sync.commit.in_hand import EventInHand
+from watcher_sync.commit.batch_dispatch import EventInHand
 from watcher_sync.events import Event
 
 LOG = logging.getLogger(__name__)

@@ -10,16 +10,14 @@
 ``extra_specs``     what a flavor asks of a host beside its sizes: NUMA and PCI devices
 ``kinds``           the declaration of a kind; table, JSON and schema follow from it
 ``kubernetes``      the built-in kinds of Kubernetes, and vnf_instance
-``model``           the replica of the tables in memory, at one journal seq
+``model``           the replica of the tables in memory, at one journal seq, and what a batch changed
 ``onap``            the status of instances in the dialect of ONAP's k8splugin
 ``overlay``         the changes of a batch to the indexes
-``reader``          what a transaction reads of the committed state under it
 ``scopes``          which entities exist through one source
-``staged``          one entity that a batch touched, and how its values differ from before
 ``table``           copy-on-write dictionaries and indexes for snapshots
 ``tombstones``      the memory of deleted entities, in short where a deletion is final
 ``transaction``     the ordering guard: which changes of a batch are admitted
-``view``            the read-only interface of the model
+``view``            the read-only faces of the model: for handlers and readers, and for a transaction
 ``visibility``      documents and deltas without what is hidden from a reader
 ``vnf``             evaluation of VNF instances against their registration
 ``watch``           watch topics, and what they show of the journal

@@ -14,14 +14,10 @@ Unknown stays None: one instance of unknown size makes the used amount unknown.
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-
-from watcher_sync.model.entities import ComputeNode, Instance
-from watcher_sync.model.view import View
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -42,30 +38,8 @@ RESOURCES: Final[Mapping[str, tuple[str, str, str]]] = {
 """Resource -> the fields of a compute_node with its total, what is reserved, and its allocation ratio."""
 
 
-def used_of(view: View, host: str) -> Usage:
-    """What the instances use of one host. O(instances of the host)."""
-    here = [*view.by("instance", "host", host), *view.by("instance", "source_host", host)]
-    return _sum(instance for instance in here if isinstance(instance, Instance))
-
-
-def used_by_host(instances: Iterable[Instance]) -> dict[str, Usage]:
-    """Host -> what the instances use of it, in one pass; hosts without instances are left out."""
-    here: dict[str, list[Instance]] = collections.defaultdict(list)
-    for instance in instances:
-        if instance.host is not None:
-            here[instance.host].append(instance)
-        if instance.source_host is not None:
-            here[instance.source_host].append(instance)
-    return {host: _sum(found) for host, found in here.items()}
-
-
-def capacity_of(node: ComputeNode) -> Usage:
-    """What a host can give to instances: (total - reserved) * ratio, rounded down."""
-    return capacity_of_fields({name: getattr(node, name) for names in RESOURCES.values() for name in names})
-
-
 def capacity_of_fields(fields: Mapping[Any, Any]) -> Usage:
-    """The same of the fields that :data:`RESOURCES` names."""
+    """What a host with these fields, which :data:`RESOURCES` names, can give to instances."""
     amounts = {}
     for resource, (total, reserved, ratio) in RESOURCES.items():
         known = fields[total], fields[reserved], fields[ratio]
@@ -84,14 +58,3 @@ def free_of(capacity: Usage, used: Usage) -> Usage:
 
 def _minus(whole: int | None, part: int | None) -> int | None:
     return None if whole is None or part is None else whole - part
-
-
-def _sum(instances: Iterable[Instance]) -> Usage:
-    vcpus: int | None = 0
-    memory: int | None = 0
-    disk: int | None = 0
-    for one in instances:
-        vcpus = None if vcpus is None or one.vcpus is None else vcpus + one.vcpus
-        memory = None if memory is None or one.memory_mb is None else memory + one.memory_mb
-        disk = None if disk is None or one.disk_gb is None else disk + one.disk_gb
-    return Usage(vcpus, memory, disk)

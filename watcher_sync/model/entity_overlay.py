@@ -20,12 +20,11 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.model.changes import Version, check_id
 from watcher_sync.model.kinds import Entity, Kind
-from watcher_sync.model.model import Written
+from watcher_sync.model.model import Key, Staged, Written
 from watcher_sync.model.overlay import IndexOverlay
-from watcher_sync.model.reader import ModelReader
-from watcher_sync.model.staged import Key, Staged
 from watcher_sync.model.table import index_values
 from watcher_sync.model.tombstones import Tombstone
+from watcher_sync.model.view import ModelReader
 
 _NO_FIELDS: set[str] = set()
 """The touched fields of a new entity, which are never read. Never written."""

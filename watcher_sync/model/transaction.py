@@ -23,8 +23,8 @@ from watcher_sync.exceptions import InvalidEvent, NotYet
 from watcher_sync.model.changes import Change, Delete, Doubtful, Outcome, Seen, Upsert, Version, check_key
 from watcher_sync.model.clock import NO_LIMIT, ClockLimit
 from watcher_sync.model.entity_overlay import EntityOverlay, flag
-from watcher_sync.model.reader import ModelReader
-from watcher_sync.model.staged import NESTED, Key, differ
+from watcher_sync.model.model import NESTED, Key, differ
+from watcher_sync.model.view import ModelReader
 from watcher_sync.wire.limits import MAX_DOCUMENT_BYTES
 
 

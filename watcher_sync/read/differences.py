@@ -14,7 +14,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kind
-from watcher_sync.model.staged import Key, differ
+from watcher_sync.model.model import Key, differ
 from watcher_sync.read.row_entities import values_at
 from watcher_sync.storage.database.pages import MAX_PAGE_BYTES
 from watcher_sync.storage.database.types import json_text

@@ -29,8 +29,8 @@ from watcher_sync.model.changes import Change, Outcome
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Reconciler, Report
-from watcher_sync.sources.federation.cursor import read_cursor
 from watcher_sync.sources.federation.listing import Listing, followed_sites, list_ids
+from watcher_sync.sources.federation.states import read_cursor
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.source_status import record_full_sync

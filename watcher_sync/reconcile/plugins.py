@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The installed reconcilers: entry points in ``watcher_sync.reconcilers``.
+"""The installed reconcilers and capacity providers: entry points in ``watcher_sync.reconcilers`` and
+``watcher_sync.capacity_providers``.
 
-One that fails to load costs only itself: it is logged, and the others work.
+A reconciler that fails to load costs only itself: it is logged, and the others work. A provider counts only if
+``[reconcile_capacity] providers`` names it, so one that fails is an error of the configuration.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ from oslo_config import cfg
 from oslo_log import log as logging
 from stevedore import ExtensionManager
 
-from watcher_sync.conf import opts
+from watcher_sync.conf import capacity, opts
 from watcher_sync.exceptions import ConfigError, PluginConflict
 from watcher_sync.reconcile.base import Context, Reconciler
+from watcher_sync.reconcile.capacity.base import CapacityProvider
 
 LOG = logging.getLogger(__name__)
 
@@ -56,3 +59,53 @@ def make_reconciler(name: str, plugin: Any, conf: cfg.ConfigOpts, context: Conte
     if plugin.options:
         conf.register_opts(plugin.options, group=f"reconciler_{name}")
     return plugin(conf, context)
+
+
+_OPTION = f"[{capacity.GROUP}] providers"
+
+
+def load_providers(conf: cfg.ConfigOpts) -> dict[str, CapacityProvider]:
+    """Return name -> instance of each enabled provider, by precedence.
+
+    :raises ConfigError: a provider is not installed, is named twice, or cannot work.
+    :raises PluginConflict: two packages install an enabled provider.
+    """
+    enabled = list(conf[capacity.GROUP].providers)
+    if not enabled:
+        return {}
+    failed: dict[str, BaseException] = {}
+
+    def note(_manager: object, entry_point: Any, exc: BaseException) -> None:
+        failed[entry_point.name] = exc
+
+    manager: ExtensionManager[Any] = ExtensionManager(opts.CAPACITY_PROVIDERS, on_load_failure_callback=note)
+    installed: dict[str, list[Any]] = {}
+    for extension in manager:
+        installed.setdefault(extension.name, []).append(extension.plugin)
+    loaded: dict[str, CapacityProvider] = {}
+    for name in enabled:
+        if name in loaded:
+            raise ConfigError(f"{_OPTION}: {name} is named twice")
+        if name in failed:
+            raise ConfigError(f"{_OPTION}: {name} cannot be loaded: {type(failed[name]).__name__}: {failed[name]}")
+        if name not in installed:
+            known = ", ".join(sorted({*installed, *failed}))
+            raise ConfigError(f"{_OPTION}: there is no provider {name!r}; there are {known}")
+        if len(installed[name]) > 1:
+            raise PluginConflict(f"two packages install a capacity provider named {name!r}")
+        loaded[name] = make_provider(name, installed[name][0], conf)
+    return loaded
+
+
+def make_provider(name: str, plugin: Any, conf: cfg.ConfigOpts) -> CapacityProvider:
+    """Return one provider with its options registered in ``[capacity_provider_<name>]``.
+
+    :raises ConfigError: the plugin is not a capacity provider of this name, or says that it cannot work.
+    """
+    if not (inspect.isclass(plugin) and issubclass(plugin, CapacityProvider)):
+        raise ConfigError(f"{_OPTION}: {name}: {plugin!r} is not a capacity provider class")
+    if getattr(plugin, "name", None) != name:
+        raise ConfigError(f"{_OPTION}: {name}: {plugin.__name__} has the name {getattr(plugin, 'name', None)!r}")
+    if plugin.options:
+        conf.register_opts(plugin.options, group=f"capacity_provider_{name}")
+    return plugin(conf)

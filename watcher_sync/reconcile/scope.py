@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One scope: when it is due, whether it runs, and the results of its runs. It logs each change of its state.
 
-The owner holds a lock around every call, and no method waits.
+The owner holds a lock around every call of a scope, and no method waits. :func:`collect_metrics` makes the metrics of
+states. Their label ``scope`` is a name from the configuration, such as a cluster's.
 """
 
 from __future__ import annotations
@@ -9,19 +10,62 @@ from __future__ import annotations
 import collections
 import datetime
 import enum
+import itertools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
 
+from watcher_sync.backoff import doubled
 from watcher_sync.commit.stats import SECONDS, Distribution
 from watcher_sync.exceptions import DatabaseUnavailable, ReconcileError
 from watcher_sync.reconcile.base import Reconciler, Report
-from watcher_sync.reconcile.breaker import Breaker
 
 LOG = logging.getLogger(__name__)
+
+_MAX_PAUSE_SECONDS = 3600.0
+
+
+class Breaker:
+    """Pauses the runs of a scope that fails repeatedly. The caller guards it, and passes the time.
+
+    After a number of failures in a row the breaker opens for a while. Then it lets one attempt through. A success
+    closes it. A failure opens it again for twice as long, up to an hour.
+    """
+
+    def __init__(self) -> None:
+        self.failures = 0
+        """In a row."""
+        self.until: float | None = None
+        """Until when it is open, or was at last; None while it is closed."""
+
+    def is_open(self, now: float) -> bool:
+        """Whether nothing is to be attempted now."""
+        return self.until is not None and now < self.until
+
+    def failed(self, now: float, *, threshold: int, seconds: float) -> float | None:
+        """One more failure.
+
+        :param threshold: failures in a row that it takes to open.
+        :param seconds: for how long it opens at first.
+        :returns: for how many seconds it is open now; None when it stays closed.
+        """
+        self.failures += 1
+        if self.failures < threshold:
+            return None
+        pause = doubled(seconds, _MAX_PAUSE_SECONDS, self.failures - threshold)
+        self.until = now + pause
+        return pause
+
+    def succeeded(self) -> None:
+        """It works: closed, and as if it had never failed."""
+        self.failures = 0
+        self.until = None
+
 
 _MAX_FIRST_DELAY_SECONDS = 5.0
 """The first run begins within them."""
@@ -298,3 +342,40 @@ def refused_deletes_text(where: str, report: Report) -> str:
         f"The delete guard refuses deletions in {where}: {shares}, more than [reconcile] max_delete_percent. "
         f"watcher-sync-manage reconcile --allow-deletes {report.scope} confirms them"
     )
+
+
+PREFIX = "watcher_sync_reconcile_"
+
+_LABELS = ("reconciler", "scope")
+
+
+def collect_metrics(states: Iterable[ScopeState]) -> Iterator[Metric]:
+    """Yield the metrics of all scopes."""
+    runs = CounterMetricFamily(
+        f"{PREFIX}runs", "Reconciliations that were due, by outcome.", labels=[*_LABELS, "outcome"]
+    )
+    seconds = HistogramMetricFamily(
+        f"{PREFIX}seconds", "Seconds of a reconciliation that ended in time.", labels=_LABELS
+    )
+    succeeded = _gauge("last_success_timestamp_seconds", "When a reconciliation last compared the whole scope.")
+    opened = _gauge("breaker_open", "1 while the breaker pauses the scope after repeated failures.")
+    refused = _gauge("braked_deletions", "Deletions that the delete guard refused in the last reconciliation.")
+    unwritten = _gauge("refused_writes", "Entities that could not be stored in the last reconciliation.")
+    for state in states:
+        label = [state.reconciler, state.scope]
+        for outcome in RunOutcome:
+            runs.add_metric([*label, outcome.value], state.runs.get(outcome, 0))
+        measured = state.seconds
+        bounds = [*(str(float(bound)) for bound in measured.bounds), "+Inf"]
+        reached: Sequence[int] = [*itertools.accumulate(measured.counts)]
+        seconds.add_metric(label, buckets=list(zip(bounds, reached, strict=True)), sum_value=measured.sum)
+        if state.last_ok is not None:
+            succeeded.add_metric(label, state.last_ok.timestamp())
+        opened.add_metric(label, state.open_until is not None)
+        refused.add_metric(label, sum(state.report.refused_deletes.values()) if state.report is not None else 0)
+        unwritten.add_metric(label, len(state.report.refused_writes) if state.report is not None else 0)
+    return iter((runs, seconds, succeeded, opened, refused, unwritten))
+
+
+def _gauge(name: str, text: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(PREFIX + name, text, labels=_LABELS)

@@ -4,12 +4,10 @@
 ``base``              the base class of all drivers, its contract with the engine, and the status of a source
 ``cursors``           decodes the stored position in a stream
 ``federation``        the driver ``federation``: lists another watcher_sync, and follows its watch stream
-``gaps``              what a source found to be missing in its transport
 ``kubernetes``        the driver ``kubernetes``: reflectors list and watch the resources of one cluster
 ``nats``              the driver ``nats_jetstream``: CloudEvents from a JetStream stream through a durable consumer
 ``notifier_options``  what both drivers of OpenStack's notifications share
 ``oslo_messaging``    the driver ``oslo_messaging``: notifications of OpenStack services
-``prefetch``          decodes a recording in a forked process, ahead of the process that applies it
 ``rabbitmq``          the driver ``rabbitmq``: notifications of OpenStack services from a queue of RabbitMQ
 ``rabbitmq_stream``   the driver ``rabbitmq_stream``: the same from a stream of RabbitMQ, read from our position
 ``redelivery``        emits events again that the engine did not commit

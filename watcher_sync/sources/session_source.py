@@ -20,8 +20,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.events import Event
-from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
-from watcher_sync.sources.gaps import Gaps
+from watcher_sync.sources.base import Emit, Gaps, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.session import Session
 
 LOG = logging.getLogger(__name__)

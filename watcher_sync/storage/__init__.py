@@ -7,9 +7,7 @@
 ``stored``    Events set aside, and how long rows remain
 ``writing``   What a commit writes
 
-``drifts``         Differences between model and live system, with the time of discovery
-``epochs``         Recognises a database that went back in time
-``healed_drifts``  Deletes the drifts whose value the model has by now
-``loading``        Loads the model from the tables at start
-``table_model``    The model as the tables have it
+``drifts``       Differences between model and live system, since when they are, and the end of those that are healed
+``epochs``       Recognises a database that went back in time
+``table_model``  The model as the tables have it: loaded at a start, or read one entity at a time
 """

@@ -19,8 +19,7 @@ from watcher_sync.api.http.problems import Problem
 from watcher_sync.api.http.rules import PROJECT_MEMBER
 from watcher_sync.events import Actor
 from watcher_sync.exceptions import SourceError
-from watcher_sync.model.vnf.evaluation import Result
-from watcher_sync.model.vnf.reports import SyncReport
+from watcher_sync.model.vnf.evaluation import Result, SyncReport
 
 
 class SyncNow(Protocol):

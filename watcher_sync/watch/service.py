@@ -226,9 +226,7 @@ class _Call:
                     raise endings.invalid_argument("the client sent no subscription")
                 return
             message = requests.receive(bytes(data))
-            if isinstance(message, conversation.PingAnswer):
-                self._stream.unanswered_pings = 0
-            elif isinstance(message, conversation.Refresh):
+            if isinstance(message, conversation.Refresh):
                 await self._refresh(message.token)
             elif isinstance(message, Subscribe):
                 await self._subscribe(message)
@@ -366,7 +364,6 @@ class _Call:
             metadata=metadata,
         )
         if stream.push(ping.SerializeToString()):
-            stream.unanswered_pings += 1
             parts.stats.pings += 1
             self._ping = self._loop.call_later(parts.settings.ping_interval, self._send_ping)
 

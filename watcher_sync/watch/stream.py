@@ -25,7 +25,7 @@ class WatchStream:
 
     __slots__ = (
         "_bytes", "_items", "_limit", "_max_bytes", "_more", "_room", "caller", "capabilities", "ended",
-        "is_checking_token", "reached", "topic", "unanswered_pings",
+        "is_checking_token", "reached", "topic",
     )  # fmt: skip
 
     def __init__(self, limit: int, max_bytes: int = MAX_QUEUED_BYTES) -> None:
@@ -49,7 +49,6 @@ class WatchStream:
         """Every event up to this sequence is in the queue; None: the hub's position counts."""
         self.is_checking_token = False
         """Whether a new token waits for the identity service."""
-        self.unanswered_pings = 0
 
     @property
     def group(self) -> tuple[str, Hashable]:

@@ -9,7 +9,6 @@
 ``matcher``        finds the subscriptions that a journal row concerns
 ``metrics``        the Prometheus metrics of one worker
 ``planner``        the subscriptions of one worker: rows of the journal reach them, and each is planned in its time
-``purging``        purges the delivery log in portions
 ``replica``        the part of the model that the subscriptions of a session need, and its way along the journal
 ``requests``       the requests of a session, through the gate of their hosts
 ``resources``      what the sessions of a worker share
@@ -22,5 +21,5 @@
 ``subscriptions``  the rows of subscriptions, as the API writes and reads them
 ``worker``         delivers the webhooks of the shards that it owns
 ``worker_rows``    what a worker reads and writes
-``writer``         writes what a planner has
+``writer``         writes what a planner has, and purges the delivery log
 """

@@ -10,11 +10,9 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
-from watcher_sync.model.model import Model
-from watcher_sync.model.onap.documents import resource_document
-from watcher_sync.model.onap.instances import resources_of
+from watcher_sync.model.model import Key, Model
+from watcher_sync.model.onap.documents import resource_document, resources_of
 from watcher_sync.model.onap.merging import Cache, Changes, Filter, ResourceChanges
-from watcher_sync.model.staged import Key
 from watcher_sync.model.visibility import Hidden
 from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.webhooks.rows import GONE, NewDelivery, SubscriptionRow

@@ -24,10 +24,9 @@ from typing import Final
 from oslo_log import log as logging
 
 from watcher_sync.model.kinds import Entity
-from watcher_sync.model.model import Model
-from watcher_sync.model.onap.instances import INSTANCE_KINDS
+from watcher_sync.model.model import Key, Model
+from watcher_sync.model.onap.documents import INSTANCE_KINDS
 from watcher_sync.model.onap.merging import Cache
-from watcher_sync.model.staged import Key
 from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.webhooks.deliveries import Attempt, Clock, DeliverySettings, Outbox, Outgoing
 from watcher_sync.webhooks.matcher import Matcher, entity_of

@@ -18,14 +18,13 @@ from oslo_log import log as logging
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost, StorageError
 from watcher_sync.model.model import Model
 from watcher_sync.webhooks.planner import Planner
-from watcher_sync.webhooks.purging import Purger
 from watcher_sync.webhooks.replica import JournalFollower, Replica
 from watcher_sync.webhooks.requests import DeliveryRequests
 from watcher_sync.webhooks.resources import WorkerResources
 from watcher_sync.webhooks.rows import NewDelivery
 from watcher_sync.webhooks.subscription import reached_by
 from watcher_sync.webhooks.worker_rows import Loaded
-from watcher_sync.webhooks.writer import DeliveryWriter
+from watcher_sync.webhooks.writer import DeliveryWriter, Purger
 
 LOG = logging.getLogger(__name__)
 

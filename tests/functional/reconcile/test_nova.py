@@ -19,7 +19,7 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.entities import ComputeNode
 from watcher_sync.model.kinds import kind_of
-from watcher_sync.storage.groups.inventories import read_inventory
+from watcher_sync.storage.groups.source_status import read_inventory
 from watcher_sync.testing.comparison import compare
 from watcher_sync.testing.nova.cloud import CloudSimulator
 from watcher_sync.testing.openstack import FakeOpenStack, Inventory, server_error

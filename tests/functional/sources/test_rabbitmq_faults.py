@@ -153,7 +153,7 @@ def test_a_deleted_virtual_host_is_waited_for(node: RabbitMQNode) -> None:
 def test_a_deleted_exchange_is_noticed_and_made_again(
     node: RabbitMQNode, sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watcher_sync.sources.rabbitmq.queue_poll._INTERVAL_SECONDS", 0.5)
+    monkeypatch.setattr("watcher_sync.sources.rabbitmq.consumer._INTERVAL_SECONDS", 0.5)
     with Observed(node.url, sender.name) as observed:
         observed.wait_for(CONNECTED)
         flows(observed, sender.publish)
@@ -171,7 +171,7 @@ def test_a_deleted_exchange_is_noticed_and_made_again(
 def test_an_exchange_that_lost_its_bindings_is_bound_again(
     node: RabbitMQNode, sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watcher_sync.sources.rabbitmq.queue_poll._INTERVAL_SECONDS", 0.5)
+    monkeypatch.setattr("watcher_sync.sources.rabbitmq.consumer._INTERVAL_SECONDS", 0.5)
     with Observed(node.url, sender.name) as observed:
         observed.wait_for(CONNECTED)
         flows(observed, sender.publish)

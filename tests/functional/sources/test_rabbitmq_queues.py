@@ -26,7 +26,7 @@ def _changes_of_state_are_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.fixture
 def quick_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("watcher_sync.sources.rabbitmq.queue_poll._INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr("watcher_sync.sources.rabbitmq.consumer._INTERVAL_SECONDS", 0.1)
 
 
 @pytest.mark.parametrize(

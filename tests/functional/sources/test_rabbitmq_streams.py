@@ -133,7 +133,7 @@ def losses(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
 @pytest.fixture
 def quick_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The state of the stream is read often."""
-    monkeypatch.setattr("watcher_sync.sources.rabbitmq.queue_poll._INTERVAL_SECONDS", 0.2)
+    monkeypatch.setattr("watcher_sync.sources.rabbitmq.consumer._INTERVAL_SECONDS", 0.2)
 
 
 def test_a_source_continues_after_the_last_committed_event(stream: Stream) -> None:

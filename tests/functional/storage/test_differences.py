@@ -14,7 +14,7 @@ from tests.functional.storage.writing import cycle_on
 from tests.simulated import by_facet, told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.staged import Key, differ
+from watcher_sync.model.model import Key, differ
 from watcher_sync.read import differences
 from watcher_sync.read.differences import EntityDifference, read_differences
 from watcher_sync.storage.writing.store import Store

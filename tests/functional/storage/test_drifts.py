@@ -12,8 +12,7 @@ from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import NOON, told
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.storage.drifts import FieldDifference, count_drifts, list_drifts, replace_drifts
-from watcher_sync.storage.healed_drifts import forget_healed
+from watcher_sync.storage.drifts import FieldDifference, count_drifts, forget_healed, list_drifts, replace_drifts
 
 LATER = NOON + datetime.timedelta(hours=1)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.allocations import used_by_host
 from tests.functional.storage.conftest import opened
 from tests.simulated import telling, told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
-from watcher_sync.model.allocations import Usage, used_by_host
+from watcher_sync.model.allocations import Usage
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.read.host_usage import read_used

@@ -13,7 +13,7 @@ from oslo_config import cfg
 from tests.functional.storage.conftest import on_one_database
 from tests.functional.storage.writing import commit, cycle_on, followed, journal, rows, without_heard
 from tests.simulated import NOON, by_facet, told, whole
-from watcher_sync.cmd.repairs.forgetting import forget
+from watcher_sync.cmd.repairs import forget
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.conf import opts

@@ -19,7 +19,7 @@ from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
-from watcher_sync.webhooks import purging, writer
+from watcher_sync.webhooks import writer
 from watcher_sync.webhooks.shards import ShardLeases
 from watcher_sync.webhooks.worker_rows import WebhookStore
 
@@ -87,19 +87,19 @@ def test_only_the_worker_that_owns_the_first_shard_purges_the_delivery_log(
     purged, rounds = [0], [0]
     if not is_mine:
         ShardLeases(store.database, store.tables, seconds=600, name="other").beat()
-    purge: Callable[..., None] = purging.Purger.begin_if_due
+    purge: Callable[..., None] = writer.Purger.begin_if_due
 
     def portion(*_: Any) -> int:
         purged[0] += 1
         return 200 if purged[0] < 3 else 0
 
-    def counting(self: purging.Purger) -> None:
+    def counting(self: writer.Purger) -> None:
         rounds[0] += 1
         purge(self)
 
-    monkeypatch.setattr(purging, "_PORTION_SECONDS", 0.0)
+    monkeypatch.setattr(writer, "_PORTION_SECONDS", 0.0)
     monkeypatch.setattr(WebhookStore, "purge", portion)
-    monkeypatch.setattr(purging.Purger, "begin_if_due", counting)
+    monkeypatch.setattr(writer.Purger, "begin_if_due", counting)
 
     async def run() -> None:
         async with working(store, 0):

@@ -63,7 +63,7 @@ def test_an_unknown_option_is_said_at_the_start(config):
 )
 def test_without_authentication_only_loopback_is_listened_on_unless_forced(host, strategy, forced, allowed):
     conf = cfg.ConfigOpts()
-    options.register_opts(conf)
+    conf.register_opts(options.OPTS, group=options.GROUP)
     conf([], default_config_files=[], default_config_dirs=[])
     for name, value in (("host", host), ("auth_strategy", strategy), ("noauth_allow_remote", forced)):
         conf.set_override(name, value, group="api")

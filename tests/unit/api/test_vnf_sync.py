@@ -13,7 +13,7 @@ from tests.unit.api.test_vnf_instances import DEMO, PATH
 from tests.waiting import deadline
 from watcher_sync.assembly.api import make_application
 from watcher_sync.exceptions import OperationRunning, SourceError
-from watcher_sync.model.vnf.reports import ReportedDifference, ReportedPod, SyncReport
+from watcher_sync.model.vnf.evaluation import ReportedDifference, ReportedPod, SyncReport
 from watcher_sync.operations import Operations
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 

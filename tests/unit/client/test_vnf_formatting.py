@@ -7,7 +7,7 @@ import pytest
 
 from watcher_sync.client.commands.arguments import etag
 from watcher_sync.client.commands.cells import row
-from watcher_sync.client.commands.vnf_cells import CELLS
+from watcher_sync.client.commands.vnf import CELLS
 
 WIDE = [{"id": "v" * 40} for _ in range(5)]
 

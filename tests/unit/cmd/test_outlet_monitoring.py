@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from falcon.testing import TestClient
 
-from watcher_sync.cmd.outlet_monitoring import make_application
+from watcher_sync.cmd.outlet_services import make_monitoring
 from watcher_sync.webhooks.deliveries import Attempt
 from watcher_sync.webhooks.metrics import DeliveryStats, WebhookCollector
 
 
 def test_health_follows_the_worker_and_another_path_names_those_that_there_are() -> None:
     alive = [True]
-    client = TestClient(make_application(WebhookCollector(DeliveryStats()), lambda: alive[0]))
+    client = TestClient(make_monitoring(WebhookCollector(DeliveryStats()), lambda: alive[0]))
 
     assert (client.simulate_get("/healthz").status_code, client.simulate_get("/healthz").json) == (200, {"alive": True})
     alive[0] = False
@@ -24,7 +24,7 @@ def test_health_follows_the_worker_and_another_path_names_those_that_there_are()
 
 def test_the_metrics_are_those_of_the_moment_of_the_scrape() -> None:
     stats = DeliveryStats()
-    client = TestClient(make_application(WebhookCollector(stats), lambda: True))
+    client = TestClient(make_monitoring(WebhookCollector(stats), lambda: True))
     assert 'attempts_total{result="delivered"}' not in client.simulate_get("/metrics").text
 
     stats.count(Attempt(code=204, detail="", seconds=0.1))

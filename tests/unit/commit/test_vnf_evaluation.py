@@ -21,7 +21,7 @@ from watcher_sync.commit.pipeline import Pipeline
 from watcher_sync.commit.vnf_evaluation import COALESCE_SECONDS, MAX_EVALUATIONS, VnfEvaluation
 from watcher_sync.events import Event
 from watcher_sync.exceptions import DatabaseUnavailable, RowRefused
-from watcher_sync.handlers.vnf.handler import VnfHandler
+from watcher_sync.handlers.vnf import VnfHandler
 from watcher_sync.model.changes import Delete, Outcome
 from watcher_sync.sources.kubernetes.source import cluster_targets
 from watcher_sync.testing.kubernetes import KubernetesServer, forbidden

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from watcher_sync.engine.pace import BatchPace
+from watcher_sync.engine.consumer import BatchPace
 
 
 def paced(*batches):

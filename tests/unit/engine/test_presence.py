@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.unit.engine.conftest import Spoken, until
-from watcher_sync.engine import presence
+from watcher_sync.engine import leadership
 from watcher_sync.storage.groups.engines import list_engines, read_lag
 
 
@@ -81,8 +81,8 @@ def test_a_model_is_behind_since_the_first_change_that_it_misses(store):
 
 def test_the_database_is_not_asked_while_the_engine_knows_that_it_is_unavailable(conf, store, monkeypatch):
     written, unavailable = [], [True]
-    monkeypatch.setattr(presence.engines, "write_engine", lambda _database, row: written.append(row))
-    reporting = presence.EnginePresence(
+    monkeypatch.setattr(leadership.engines, "write_engine", lambda _database, row: written.append(row))
+    reporting = leadership.EnginePresence(
         conf, store, "h/1", sources=[], seq=lambda: 0, is_unavailable=lambda: unavailable[0]
     )
     reporting.report()
@@ -93,14 +93,14 @@ def test_the_database_is_not_asked_while_the_engine_knows_that_it_is_unavailable
 
 
 def test_an_unexpected_error_does_not_end_the_reports(run, conf, store, monkeypatch, caplog):
-    errors, write = [RuntimeError("not translated")], presence.engines.write_engine
+    errors, write = [RuntimeError("not translated")], leadership.engines.write_engine
 
     def write_or_fail(database, row):
         if errors:
             raise errors.pop()
         write(database, row)
 
-    monkeypatch.setattr(presence.engines, "write_engine", write_or_fail)
+    monkeypatch.setattr(leadership.engines, "write_engine", write_or_fail)
     run(Spoken())
     assert until(lambda: states(store) == ["leading"])
     assert until(lambda: listed(store)[0].seq is not None)  # its own row, not that of the lease alone

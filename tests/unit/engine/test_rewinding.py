@@ -10,8 +10,7 @@ import pytest
 
 from tests.waiting import deadline
 from watcher_sync.engine import supervision
-from watcher_sync.engine.rewinding import PendingRewinds
-from watcher_sync.engine.supervision import Supervisor
+from watcher_sync.engine.supervision import PendingRewinds, Supervisor
 from watcher_sync.exceptions import SourceError
 from watcher_sync.sources.base import SourceState, SourceStatus
 

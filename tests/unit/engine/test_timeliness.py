@@ -10,7 +10,7 @@ import pytest
 
 from tests.simulated import NOON, told
 from tests.unit.engine.conftest import Spoken, until
-from watcher_sync.engine.timeliness import Moments, Timeliness
+from watcher_sync.engine.source_reporter import Moments, Timeliness
 from watcher_sync.sources.base import SourceState, SourceStatus
 from watcher_sync.storage.groups.source_status import SourceRow, behind_of, list_sources
 

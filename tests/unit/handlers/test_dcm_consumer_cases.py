@@ -13,7 +13,7 @@ from oslo_config import cfg
 
 from tests.migrated import migrate
 from tests.providers import EPOCH, Player, event
-from watcher_sync.assembly.grants import ConfiguredGrants, make_authority
+from watcher_sync.assembly.sources import ConfiguredGrants, make_authority
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.replay import replay_quarantined

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.allocations import capacity_of, used_by_host, used_of
 from watcher_sync.events import Event
-from watcher_sync.model.allocations import NOTHING, Usage, capacity_of, free_of, used_by_host, used_of
+from watcher_sync.model.allocations import NOTHING, Usage, free_of
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.model.entities import ComputeNode, builtin_kinds
 from watcher_sync.model.model import Model

@@ -8,8 +8,9 @@ import itertools
 
 import pytest
 
+from tests.allocations import used_by_host
 from tests.modelled import model_of
-from watcher_sync.model.allocations import Usage, used_by_host
+from watcher_sync.model.allocations import Usage
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.reconcile.conftest import Hang, StandIn, report
 from watcher_sync.exceptions import DatabaseUnavailable, ReconcileError
-from watcher_sync.reconcile.breaker import Breaker
+from watcher_sync.reconcile.scope import Breaker
 
 FAILS = "The reconciliation of standin/edge fails: "
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tests.unit.reconcile.conftest import StandIn
 from watcher_sync.exceptions import DatabaseUnavailable
-from watcher_sync.reconcile.inventories import Inventories
+from watcher_sync.reconcile.scheduling import Inventories
 
 
 class Counted(StandIn):

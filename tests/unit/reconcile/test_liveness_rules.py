@@ -9,8 +9,7 @@ import pytest
 
 from tests.simulated import NOON
 from watcher_sync.model.entities import ComputeNode
-from watcher_sync.reconcile.liveness.rules import SERVICE_DOWN, SILENT, by_events, by_service
-from watcher_sync.reconcile.liveness.silence import Sign, SilenceTracker
+from watcher_sync.reconcile.liveness.rules import SERVICE_DOWN, SILENT, Sign, SilenceTracker, by_events, by_service
 
 
 def at(seconds: float) -> datetime.datetime:

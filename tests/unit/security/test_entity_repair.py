@@ -17,10 +17,9 @@ from tests.unit.security.test_time import CREATE, FAR, dcm, nova, own
 from watcher_sync.commit import entity_repair
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.batch_dispatch import CommitLimits
-from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.commit.cycle import CommitCycle, LastSeenWriter
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.entity_repair import CannotRepair
-from watcher_sync.commit.last_seen import LastSeenWriter
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.handlers.dcm.handler import DcmHandler

@@ -17,7 +17,7 @@ from tests.simulated import telling
 from tests.unit.engine.asking import ask
 from tests.unit.engine.conftest import Spoken, conf, run, store, until  # noqa: F401 - fixtures
 from tests.waiting import deadline
-from watcher_sync.commit.in_hand import EventInHand
+from watcher_sync.commit.batch_dispatch import EventInHand
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.guru_report import make_report
 from watcher_sync.engine.metrics import make_registry

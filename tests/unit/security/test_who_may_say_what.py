@@ -17,8 +17,7 @@ from tests.unit.api.conftest import Client
 from watcher_sync.api.service import Service
 from watcher_sync.assembly import sources
 from watcher_sync.assembly.api import make_app
-from watcher_sync.assembly.drivers import load_drivers
-from watcher_sync.assembly.grants import ConfiguredGrants, make_authority
+from watcher_sync.assembly.sources import ConfiguredGrants, load_drivers, make_authority
 from watcher_sync.commit.authorisation import Authority, overlap, recording, with_own_sources
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
@@ -245,8 +244,7 @@ def drivers(monkeypatch):
     """Installs drivers of a third party."""
     load_drivers.cache_clear()
     installed = {**load_drivers(), "mute": Mute, "declaring": Declaring}
-    for module in ("sources", "grants"):
-        monkeypatch.setattr(f"watcher_sync.assembly.{module}.load_drivers", lambda: installed)
+    monkeypatch.setattr(sources, "load_drivers", lambda: installed)
 
 
 def test_a_driver_that_declares_nothing_does_not_start_and_is_named_and_the_rest_runs(conf, drivers):

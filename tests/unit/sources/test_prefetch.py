@@ -15,8 +15,7 @@ import pytest
 
 from tests.waiting import deadline
 from watcher_sync.events import Event
-from watcher_sync.sources.prefetch import CHUNK, ReadingStopped, read_ahead
-from watcher_sync.sources.replay import read_events
+from watcher_sync.sources.replay import PREFETCHED, ReadingStopped, read_ahead, read_events
 from watcher_sync.testing.nova.cloud import CloudSimulator
 from watcher_sync.testing.nova.recording import write_jsonl
 
@@ -36,7 +35,7 @@ def readers() -> list[multiprocessing.Process]:
 
 def test_the_events_are_the_same_as_when_they_are_read_here(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    write_jsonl(path, CloudSimulator(seed=1, hosts=5, instances=50).history(3 * CHUNK + 7))
+    write_jsonl(path, CloudSimulator(seed=1, hosts=5, instances=50).history(3 * PREFETCHED + 7))
     with path.open("ab") as file:
         file.write(b'{"event_type": "x"}\n\xff\n')
 
@@ -45,7 +44,7 @@ def test_the_events_are_the_same_as_when_they_are_read_here(tmp_path: Path) -> N
 
     read = without_position(read_ahead(make))
     assert read == without_position(make())
-    assert len(read) == 3 * CHUNK + 9
+    assert len(read) == 3 * PREFETCHED + 9
     assert read[-1].undecodable is not None
     assert readers() == []
 
@@ -67,7 +66,7 @@ def test_a_child_that_is_killed_is_no_silent_end() -> None:
 
 def test_an_error_while_reading_is_no_silent_end(capfd: pytest.CaptureFixture[str]) -> None:
     def broken() -> Iterator[Event]:
-        yield from itertools.islice(endless(), CHUNK)
+        yield from itertools.islice(endless(), PREFETCHED)
         raise ValueError("a broken reader")
 
     with pytest.raises(ReadingStopped, match="exit status 1"):

@@ -9,8 +9,7 @@ import pytest
 
 from tests.waiting import deadline
 from watcher_sync.events import Event
-from watcher_sync.sources.rabbitmq.acks import AckPosition
-from watcher_sync.sources.rabbitmq.in_flight import InFlight, QueuedMessage
+from watcher_sync.sources.rabbitmq.in_flight import AckPosition, InFlight, QueuedMessage
 
 
 def message(tag: int, size: int = 1) -> QueuedMessage:

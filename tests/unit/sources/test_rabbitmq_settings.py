@@ -29,7 +29,7 @@ def make_conf(
     files: Sequence[Path] = (), *, driver: type[RabbitMQSource] = RabbitMQSource, **options: Any
 ) -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
-    engine.register_opts(conf)
+    conf.register_opts(engine.OPTS, group=engine.GROUP)
     conf.register_opts(driver.options, group="source_nova")
     conf([], default_config_files=[str(file) for file in files])
     for option, value in options.items():

@@ -14,7 +14,7 @@ from oslo_config import cfg
 from tests.unit.sources.test_rabbitmq_settings import URL, make_conf
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.sources.rabbitmq.acks import AckPosition
+from watcher_sync.sources.rabbitmq.in_flight import AckPosition
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 from watcher_sync.sources.rabbitmq_stream.cursor import (
     RabbitMQCursor,
@@ -23,8 +23,7 @@ from watcher_sync.sources.rabbitmq_stream.cursor import (
     read_cursor,
     read_start,
 )
-from watcher_sync.sources.rabbitmq_stream.settings import RabbitMQStreamSettings
-from watcher_sync.sources.rabbitmq_stream.source import RabbitMQStreamSource
+from watcher_sync.sources.rabbitmq_stream.source import RabbitMQStreamSettings, RabbitMQStreamSource
 
 UTC = datetime.UTC
 QUEUE = "/ nova"

@@ -15,8 +15,8 @@ from watcher_sync.cmd import manage
 from watcher_sync.engine.retention import RetentionWorker
 from watcher_sync.storage.stored.parking import expire_parked
 from watcher_sync.storage.stored.retention import purge
-from watcher_sync.webhooks.purging import Purger
 from watcher_sync.webhooks.worker_rows import WebhookStore
+from watcher_sync.webhooks.writer import Purger
 
 ROOT = Path(watcher_sync.__file__).parent
 
@@ -39,9 +39,9 @@ OTHERS = {
         "storage/groups/engines.py",
         "write_engine",
     ): "engines without a heartbeat for an hour, by the time of the engine's row",
-    ("storage/healed_drifts.py", "_forget"): "differences that are healed",
+    ("storage/drifts.py", "_forget"): "differences that are healed",
     ("storage/epochs.py", "_remove_beyond_head"): "rows beyond the journal's head, which no commit has",
-    ("storage/groups/inventories.py", "forget_inventory"): "the source that is gone",
+    ("storage/groups/source_status.py", "forget_inventory"): "the source that is gone",
     ("storage/groups/operation_leases.py", "forget"): "the holder's own lease",
     ("storage/groups/operation_leases.py", "forget_absent"): "leases of entities that are gone",
     ("storage/stored/quarantine.py", "drop"): "the events that an operator names",

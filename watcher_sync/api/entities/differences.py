@@ -21,7 +21,7 @@ from watcher_sync.api.http.problems import bad_request
 from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.identity.visibility import Visibility, sight_of
 from watcher_sync.api.service import Service
-from watcher_sync.model.staged import Key
+from watcher_sync.model.model import Key
 from watcher_sync.read.differences import read_differences
 from watcher_sync.read.past.moments import Moment, moment_of
 from watcher_sync.storage.epochs import read_position

@@ -15,9 +15,15 @@ from watcher_sync.api.http.problems import not_found
 from watcher_sync.api.http.rules import ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.service import Service
 from watcher_sync.storage.database.database_time import read_clock
-from watcher_sync.storage.groups.inventories import Inventory, list_inventories
 from watcher_sync.storage.groups.removed_sources import count_entities, read_removed
-from watcher_sync.storage.groups.source_status import SourceRow, behind_of, list_sources, problem_of
+from watcher_sync.storage.groups.source_status import (
+    Inventory,
+    SourceRow,
+    behind_of,
+    list_inventories,
+    list_sources,
+    problem_of,
+)
 
 _NUMBER = {"type": "integer", "minimum": 0}
 

@@ -14,9 +14,7 @@
 ``service_type_instance``  ``service type instance create``, ``set``, ``unset``, ``delete``, ``list``, ``show``
 ``subscription``           ``subscription create``, ``test``, ``delivery list`` and others: signed webhooks
 ``top``                    ``top``: sources, entities and changes, drawn once a second
-``topic_events``           ``event tail --topic``: the events of a watch topic, over the watch stream
 ``vnf``                    ``vnf list``, ``show``, ``create``, ``set``, ``unset``, ``delete``, ``sync``
-``vnf_cells``              The fields of a VNF instance as people read them
 ``vnf_operation``          ``vnf operation create``, ``heartbeat``, ``end``, ``list``, ``show``
 ``watch_topic``            ``watch topic create``, ``list``, ``show``, ``delete``
 """

@@ -25,8 +25,7 @@ from watcher_sync.client.commands.arguments import FILTER, LIMIT, SORT, Argument
 from watcher_sync.client.commands.cells import row, shown, title
 from watcher_sync.client.commands.choosing import Choice
 from watcher_sync.client.errors import BadRequest, ClientError, NotConfigured, NotFound, UnknownKind
-from watcher_sync.client.formatting import plain
-from watcher_sync.client.terminal import guarded
+from watcher_sync.client.terminal import guarded, plain
 
 _WRONG_USAGE = (BadRequest, NotConfigured, UnknownKind, WrongUsage)
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 from cliff import columns
 
-from watcher_sync.client.formatting import delta_text, plain
+from watcher_sync.client.terminal import delta_text, plain
 
 _ACRONYMS: Final = {
     word.lower(): word

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``event list`` and ``event tail``: the journal; with ``--follow`` the latter waits for further changes.
 
-``event tail`` prints each change at once: a line of JSON, a YAML document, a CSV record, or a line for people. After an
-interruption, ``--since`` with the last seq continues the output. With ``--topic`` it prints a watch topic.
+``event tail`` prints each change at once: a line of JSON, a YAML document, a CSV record, or a line for people. With
+``--topic`` it prints the events of a watch topic, over the watch stream, which reconnects by itself. After an
+interruption, ``--since`` with the last seq or sequence continues the output.
 """
 
 from __future__ import annotations
@@ -11,20 +12,114 @@ import argparse
 import csv
 import functools
 import itertools
+import queue
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import yaml
 
 from watcher_sync.client.client import Client
-from watcher_sync.client.commands import topic_events
-from watcher_sync.client.commands.arguments import ALL_PROJECTS, argument, at_least_1, seq, seq_or_time
+from watcher_sync.client.commands.arguments import ALL_PROJECTS, WrongUsage, argument, at_least_1, seq, seq_or_time
 from watcher_sync.client.commands.base import Command, Noun
 from watcher_sync.client.commands.cells import delta, time_text, title
-from watcher_sync.client.formatting import delta_text, plain
 from watcher_sync.client.models import Change
+from watcher_sync.client.subscriptions import WATCH_TOPICS
+from watcher_sync.client.terminal import delta_text, plain
+from watcher_sync.client.transport import segment
+
+if TYPE_CHECKING:  # gRPC loads slowly, so only the command itself imports it
+    from watcher_sync.client.watch import WatchError, WatchEvent
+
+_QUEUE_EVENTS = 1000
+_TOPIC_COLUMNS = ("sequence", "time", "type", "group", "kind", "name", "scope", "entity_id", "attributes", "unset")
+
+_TOPIC_ARGUMENTS = (
+    argument(
+        "--topic",
+        metavar="NAME",
+        help="events of this watch topic, over the watch stream, until Ctrl-C or --limit; "
+        "--since is the sequence to resume after (default: new events only)",
+    ),
+    argument(
+        "--stream-address",
+        metavar="HOST[:PORT]",
+        help="with --topic: address of the watch stream (default: the host of the API and port 8776)",
+    ),
+    argument(
+        "--stream-tls",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="with --topic: whether the watch stream uses TLS (default: if the API does)",
+    ),
+)
+"""``--topic`` and the options of the watch stream."""
+
+
+def _check_topic_options(parsed_args: argparse.Namespace) -> None:
+    """Checks that the options fit together.
+
+    :raises WrongUsage: when they do not.
+    """
+    if parsed_args.topic is None:
+        if parsed_args.stream_address is not None or parsed_args.stream_tls is not None:
+            raise WrongUsage("--stream-address and --stream-tls need --topic")
+        return
+    if isinstance(parsed_args.since, str):
+        raise WrongUsage("--since is the sequence of an event with --topic, and no time")
+    for name in ("kind", "entity_id", "all_projects"):
+        if getattr(parsed_args, name) is not None:
+            option = "id" if name == "entity_id" else name.replace("_", "-")
+            raise WrongUsage(f"--{option} cannot be used with --topic, which has filters of its own")
+
+
+def _topic_events(client: Client, parsed_args: argparse.Namespace) -> Iterator[WatchEvent]:
+    """The events of the topic, without end.
+
+    :raises ClientError: when the service ends the watch.
+    """
+    from watcher_sync.client.watch import MemorySequence, WatchEvent
+
+    name: str = parsed_args.topic
+    topic = name if name.startswith("/") else f"{WATCH_TOPICS}/{segment(name)}"
+    # A queue with a bound: a slow terminal must not fill the memory.
+    found: queue.Queue[WatchEvent | WatchError] = queue.Queue(_QUEUE_EVENTS)
+    manager = client.watch_manager(
+        address=parsed_args.stream_address,
+        tls=parsed_args.stream_tls,
+        sequence=MemorySequence({topic: parsed_args.since or 0}),
+    )
+    with manager:
+        manager.register_watch(topic, found, found)
+        while True:
+            item = found.get()
+            if not isinstance(item, WatchEvent):
+                raise item
+            yield item
+
+
+def _topic_document(event: WatchEvent) -> dict[str, Any]:
+    """The members of an event."""
+    return event.to_dict()
+
+
+def _topic_record(event: WatchEvent) -> list[Any]:
+    """An event as a record of CSV."""
+    values = event.to_dict()
+    for name in ("scope", "attributes", "unset"):
+        values[name] = msgspec.json.encode(values[name]).decode() if values[name] else ""
+    return [values[name] for name in _TOPIC_COLUMNS]
+
+
+def _topic_line(event: WatchEvent) -> str:
+    """An event for people."""
+    time = time_text(event.time) if event.time else "-"
+    scope = f" in {event.scope.kind} {event.scope.name}" if event.scope else ""
+    attributes = " ".join(f"{name}={value}" for name, value in sorted(event.attributes.items()))
+    what = f"{event.type} {event.group}/{event.kind} {event.name}{scope}"
+    return f"{event.sequence:>8} {time} {what}  {attributes}".rstrip()
+
 
 _DEFAULT_CHANGES = 10
 """How many changes the commands show without ``--since``, ``--limit`` and ``--follow``."""
@@ -68,7 +163,7 @@ class EventTail(Command):
             "--follow", "-F", action="store_true", help="wait for further changes until Ctrl-C; reconnects to the API"
         ),
         *_CHOSEN,
-        *topic_events.ARGUMENTS,
+        *_TOPIC_ARGUMENTS,
         argument(
             "-f", "--format", choices=["csv", "json", "table", "yaml"], default="table",
             help="output format (default: table)",
@@ -77,12 +172,12 @@ class EventTail(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Prints the changes, or the events of a topic."""
-        topic_events.check_options(parsed_args)
+        _check_topic_options(parsed_args)
         if parsed_args.topic is None:
             _print(parsed_args, self._changes(parsed_args), msgspec.to_builtins, _line, _COLUMNS, _record)
         else:
-            t = topic_events
-            _print(parsed_args, t.topic_events(self.client, parsed_args), t.document, t.line, t.COLUMNS, t.record)
+            events = _topic_events(self.client, parsed_args)
+            _print(parsed_args, events, _topic_document, _topic_line, _TOPIC_COLUMNS, _topic_record)
 
     def _changes(self, parsed_args: argparse.Namespace) -> Iterable[Change]:
         chosen = _chosen(parsed_args)

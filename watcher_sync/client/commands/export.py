@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterator
 from typing import IO, Any
 
-from watcher_sync.client.columns import Column
 from watcher_sync.client.commands.arguments import (
     ALL_PROJECTS,
     AS_OF,
@@ -30,7 +29,7 @@ from watcher_sync.client.commands.arguments import (
 from watcher_sync.client.commands.base import Command
 from watcher_sync.client.commands.entity import ENTITIES_MARKER, entities_query
 from watcher_sync.client.errors import ClientError
-from watcher_sync.client.export_formats import FORMATS
+from watcher_sync.client.export_formats import FORMATS, Column
 
 
 class Export(Command):

@@ -7,17 +7,14 @@ It works with every service of the dialect, and resumes streams of watcher_sync.
 ``delivery``    Hands events to a queue or a function
 ``documents``   The JSON of a catch-up, as messages of the stream
 ``errors``      ``WatchError`` and its subclasses
-``factory``     A manager with the credentials of a client of the REST API
 ``harvester``   ``RestHarvester``: fetches missing events by REST
-``manager``     ``WatchManager``: registers watches over one channel
+``manager``     ``WatchManager``: registers watches over one channel; with the credentials of a client, too
 ``merge``       Merges live events and those of a catch-up
 ``models``      ``WatchEvent``: one event as a typed struct
-``refresher``   Refreshes the tokens of all streams
-``sequences``   Stores watermarks in a file or in memory
+``refresher``   When a token is refreshed, and the thread that refreshes those of all streams
+``sequences``   Stores watermarks in a file or in memory, at most once a second
 ``stream``      One stream: its requests, its events, and the answers to PINGs
-``tokens``      When to refresh a token
 ``watch``       One watch: streams one after the other, catch-up, delivery
-``watermarks``  Stores the watermark of a watch, at most once a second
 """
 
 from watcher_sync.client.watch.connection import Route, Tls

@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import logging
 import threading
+import urllib.parse
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Final, Self
 
 import grpc
 
 from watcher_sync.backoff import Backoff
-from watcher_sync.client.watch.connection import Route, Tls
+from watcher_sync.client.errors import NotConfigured
+from watcher_sync.client.transport import Transport
+from watcher_sync.client.watch.connection import Route, Tls, split_address
 from watcher_sync.client.watch.delivery import Consumer
 from watcher_sync.client.watch.errors import ManagerClosed, MissingSequence, UnknownWatch, WatchError
 from watcher_sync.client.watch.harvester import Harvester, RestHarvester
 from watcher_sync.client.watch.models import WatchEvent
-from watcher_sync.client.watch.refresher import TokenRefresher
+from watcher_sync.client.watch.refresher import REFRESH_INTERVAL_SECONDS, TokenRefresher
 from watcher_sync.client.watch.sequences import MemorySequence, Sequence
 from watcher_sync.client.watch.stream import stub_of
-from watcher_sync.client.watch.tokens import REFRESH_INTERVAL_SECONDS
 from watcher_sync.client.watch.watch import MAX_PAUSE_SECONDS, Gap, Shared, Watch
 
 KEEPALIVE_SECONDS = (50.0, 10.0)
@@ -193,3 +195,61 @@ class WatchManager:
 
     def _on_token_failure(self, error: Exception) -> None:
         self._logger.warning("watch: the token getter failed, retrying: %s", type(error).__name__)
+
+
+PORT = 8776
+"""The port of the watch stream, unless the address names another."""
+
+_NO_TOKEN = "none"  # the dialect requires a token; a service without authentication ignores it
+
+
+_RENEWED_SECONDS: Final = 100.0
+"""keystoneauth renews a token that has fewer seconds left, with a margin."""
+
+
+def manager_of(
+    transport: Transport, address: str | None, tls: bool | None, settings: Mapping[str, Any]
+) -> WatchManager:
+    """Makes the manager. The catch-up goes to the REST API.
+
+    :param address: of the watch stream; None: the API's host and :data:`PORT`.
+    :param tls: None: as the API.
+    :param settings: further arguments of the manager.
+    :raises ClientError: when there is no token, or the address is wrong.
+    """
+    root = urllib.parse.urlsplit(transport.root)
+    host, port = split_address(address, PORT) if address is not None else (root.hostname or "", PORT)
+    is_tls = root.scheme == "https" if tls is None else tls
+    transport.token()  # wrong credentials are an error now, and not a reason to retry
+    return WatchManager(
+        host,
+        port,
+        transport.project_id(),
+        lambda: transport.token() or _NO_TOKEN,
+        **{
+            "tls": _tls(transport) if is_tls else None,
+            "harvester": transport.root,
+            "token_refresh_interval": lambda: refresh_interval(transport.token_life()),
+            **settings,
+        },
+    )
+
+
+def refresh_interval(life: float | None) -> float:
+    """The seconds until a token is replaced: while it is valid, and when keystoneauth gives a new one.
+
+    keystoneauth returns the same token until it has less than 120 seconds left.
+
+    :param life: seconds until the token expires; None: unknown.
+    """
+    if life is None:
+        return REFRESH_INTERVAL_SECONDS
+    return min(REFRESH_INTERVAL_SECONDS, max(life - _RENEWED_SECONDS, life / 2))
+
+
+def _tls(transport: Transport) -> Tls:
+    if transport.verify is False:
+        raise NotConfigured("the watch stream cannot be used without a check of the certificate; name the authority")
+    cert_file, key_file = transport.cert or (None, None)
+    ca_file = transport.verify if isinstance(transport.verify, str) else None
+    return Tls(ca_file=ca_file, cert_file=cert_file, key_file=key_file)

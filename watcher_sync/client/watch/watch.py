@@ -35,9 +35,8 @@ from watcher_sync.client.watch.harvester import Harvester, HarvestsEpochs
 from watcher_sync.client.watch.merge import MergeBuffer, Missing, Ready
 from watcher_sync.client.watch.models import WatchEvent, event_of, sequence_of
 from watcher_sync.client.watch.refresher import TokenRefresher
-from watcher_sync.client.watch.sequences import Sequence
+from watcher_sync.client.watch.sequences import SAVE_SECONDS, Sequence, WatermarkWriter
 from watcher_sync.client.watch.stream import Stream, StreamEnd, Stub, first_request
-from watcher_sync.client.watch.watermarks import SAVE_SECONDS, WatermarkWriter
 from watcher_sync.wire.watch import events_pb2
 
 MAX_PAUSE_SECONDS = 60.0

@@ -2,7 +2,7 @@
 """The states, deletions and listings of a region become changes of entities with the site's prefix.
 
 A state is a whole entity with the versions of the region, so the ordering guard decides as the region did. In a
-later epoch of the region, its number leads them (:mod:`~watcher_sync.handlers.federation.leading`).
+later epoch of the region, its number leads them (:mod:`~watcher_sync.handlers.federation.naming`).
 
 A ``listed`` event has the ids of all entities of a kind. Those that it lacks are deleted, unless the present epoch has
 never had them. If it lacks too many, the delete guard refuses, and one entity is marked for the reconciler.
@@ -22,13 +22,11 @@ import msgspec
 from watcher_sync.events import KNOWN_BEFORE, NATIVE, Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.base import Handler
-from watcher_sync.handlers.federation.leading import led, number_of
-from watcher_sync.handlers.federation.naming import prefix_of, prefix_references
+from watcher_sync.handlers.federation.naming import led, number_of, prefix_of, prefix_references
 from watcher_sync.model.changes import NEVER, Change, Delete, Doubtful, Upsert, Version
 from watcher_sync.model.kinds import Entity, Kind
-from watcher_sync.model.reader import WholeView
 from watcher_sync.model.scopes import EntityScope
-from watcher_sync.model.view import View
+from watcher_sync.model.view import View, WholeView
 
 _AFTER: Final = "!"
 """The lowest printable character behind a version gives one that is newer, and older than every other newer one."""

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefixes the ids of a region's entities, and the fields that refer to other entities.
+"""How a region's entities are named in this model: their ids, the fields that refer to entities, and their versions.
 
 All ids get ``<site>:``, because regions use the same host and cluster names. A field that refers to an entity gets the
 same prefix, so the relations inside a site hold.
 
 Projects, images, flavors and users get none, because they are no entities here. The ids inside of documents, such as
 those of pods in ``vnfc_resource_info``, get none either.
+
+A region whose database went back in time has lower versions than the model here. So the number of its epoch leads each
+version: see :func:`led`.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any, Final
 
+from watcher_sync.model.changes import WRITTEN_HERE, Version
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.watch.resources import resource_kind
 
@@ -51,3 +55,30 @@ def prefix_references(kind: Kind, prefix: str, values: dict[str, Any]) -> None:
             values[name] = prefix + value
         elif isinstance(value, list):
             values[name] = [prefix + each if isinstance(each, str) else each for each in value]
+
+
+_DIGITS: Final = 6
+
+
+def led(version: str, entity_id: str, number: int) -> Version:
+    """A version of an epoch: newer than all that the region said in an earlier one. The first epoch leads nothing.
+
+    Versions that a process writes itself begin with one tilde. Those of a region may be led by a number already, of a
+    region that it follows in turn. The id of an entity has a colon for each region on its way. So one tilde more than
+    there are colons sorts behind all of these.
+
+    :param entity_id: with the prefix of the site.
+    :param number: how many times the region went back in time.
+    """
+    return Version(f"{_lead(entity_id)}{number:0{_DIGITS}d}{WRITTEN_HERE}{version}" if number else version)
+
+
+def number_of(version: str, entity_id: str) -> int:
+    """The number of the epoch that leads a version; 0: none does."""
+    lead = _lead(entity_id)
+    digits = version[len(lead) : len(lead) + _DIGITS]
+    return int(digits) if version.startswith(lead) and digits.isdecimal() else 0
+
+
+def _lead(entity_id: str) -> str:
+    return WRITTEN_HERE * (1 + entity_id.count(":"))

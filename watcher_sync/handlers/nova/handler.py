@@ -33,7 +33,7 @@ from watcher_sync.handlers.nova.ordering import (
     is_concurrent,
     request_version,
 )
-from watcher_sync.handlers.nova.ownership import FAULT, PLACEMENT, RESIZE, STATE
+from watcher_sync.handlers.nova.ownership import API, FAULT, PLACEMENT, RESIZE, STATE, publishing_host, with_seen
 from watcher_sync.handlers.nova.payloads import (
     AGGREGATE,
     COMPUTE_TASK,
@@ -44,7 +44,6 @@ from watcher_sync.handlers.nova.payloads import (
     ServiceData,
     read,
 )
-from watcher_sync.handlers.nova.publishers import API, publishing_host, with_seen
 from watcher_sync.model.changes import Change, Delete, Doubtful, Upsert, Version
 from watcher_sync.model.entities import Aggregate, ComputeNode, Instance
 from watcher_sync.model.scopes import EntityScope

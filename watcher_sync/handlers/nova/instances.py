@@ -18,9 +18,8 @@ from watcher_sync.handlers import sortable
 from watcher_sync.handlers.nova import facets as payload_facets
 from watcher_sync.handlers.nova.facets import Fields
 from watcher_sync.handlers.nova.ordering import copy_version, event_version, is_copy, is_doubtful, lock_copy_version
-from watcher_sync.handlers.nova.ownership import DETAILS, FAULT, LOCK, PLACEMENT, STATE
+from watcher_sync.handlers.nova.ownership import DETAILS, FAULT, LOCK, PLACEMENT, STATE, with_seen
 from watcher_sync.handlers.nova.payloads import DATA, InstanceData
-from watcher_sync.handlers.nova.publishers import with_seen
 from watcher_sync.model.changes import Change, Delete, Doubtful, Upsert, Version
 from watcher_sync.model.entities import Instance
 from watcher_sync.model.kinds import kind_of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which facets each event type owns, and why.
+"""Which facets each event type owns, and why; and which compute published an event.
 
 Nova publishes the object that the sender has in memory. So a payload has fields that its sender saved, and copies that
 may be old. An event *owns* the facets that its sender saved just before, and writes them. The other facets are
@@ -10,10 +10,15 @@ The dispatch dict of the handler and the table in the documentation follow from 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Final
 
 import msgspec
+
+from watcher_sync.events import Event
+from watcher_sync.handlers import sortable
+from watcher_sync.model.changes import Change, Seen
 
 STATE: Final = "state"
 PLACEMENT: Final = "placement"
@@ -189,3 +194,25 @@ def dispatch_table() -> dict[str, str]:
     """Event type or pattern of instances -> name of the handler's method."""
     table = {event_type: ownership.method for event_type, ownership in INSTANCE_EVENTS.items()}
     return {**table, ERRORS: OTHER_ERROR.method, **dict.fromkeys(COMPUTE_TASK_ERRORS, "on_compute_task_error")}
+
+
+API: Final = "nova-api:"
+_COMPUTE: Final = "nova-compute:"
+
+
+def publishing_host(event: Event) -> str | None:
+    """The host of the compute that published the event, or None."""
+    origin = event.origin
+    if not origin.startswith(_COMPUTE) or not 0 < len(host := origin[len(_COMPUTE) :]) <= 255:
+        return None
+    return sys.intern(host)
+
+
+def with_seen(event: Event, *changes: Change) -> tuple[Change, ...]:
+    """The changes, and the sign of life of the compute that published the event itself."""
+    time = event.time
+    if time is None or event.type in PUBLISHED_BY_OTHERS or (host := publishing_host(event)) is None:
+        return changes
+    if time.tzinfo is not sortable.UTC:
+        time = sortable.utc(time, "timestamp")
+    return (*changes, Seen("compute_node", host, time))

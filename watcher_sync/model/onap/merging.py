@@ -22,8 +22,8 @@ from typing import Any, Final
 import msgspec
 
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind, Kinds
+from watcher_sync.model.model import differ
 from watcher_sync.model.onap.documents import document_fields, resource_document, shown
-from watcher_sync.model.staged import differ
 from watcher_sync.model.view import View
 from watcher_sync.model.visibility import NOTHING_HIDDEN, Hidden, seen, whole
 

@@ -59,10 +59,6 @@ class FilterIndex(Generic[Topic]):
         self._by_type = {name: {key: tuple(names) for key, names in keys.items()} for name, keys in found.items()}
         self._shapes = {name: _shapes(keys) for name, keys in self._by_type.items()}
 
-    def lookups(self, change_type: ChangeType) -> int:
-        """How many look-ups a change of this type costs: at most 32."""
-        return len(self._shapes[filter_type(change_type)])
-
     def matching(self, change_type: ChangeType, resource: ResourceDescription) -> set[Topic]:
         """The topics that let the change of a resource pass."""
         return self.matching_key(filter_type(change_type), key_of(resource))

@@ -17,10 +17,9 @@ from oslo_config import cfg
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity
 from watcher_sync.sources.kubernetes.connection import ApiConnection
-from watcher_sync.sources.kubernetes.listing import ListingRequest, list_all
 from watcher_sync.sources.kubernetes.resources import Resource
 from watcher_sync.sources.kubernetes.source import cluster_targets
-from watcher_sync.sources.kubernetes.target import ClusterTarget
+from watcher_sync.sources.kubernetes.target import ClusterTarget, ListingRequest, list_all
 
 _NODES: Final = Resource("", "v1", "Node", "nodes", namespaced=False)
 

@@ -25,10 +25,9 @@ from watcher_sync.model.entities import ComputeNode
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.reconcile.capacity.base import CapacityProvider, HostCapacity
-from watcher_sync.reconcile.capacity.merge import Reports, merged, sources_of
-from watcher_sync.reconcile.capacity.plugins import load_providers
-from watcher_sync.reconcile.capacity.writer import CapacityWriter, WrittenCapacity
+from watcher_sync.reconcile.capacity.writer import CapacityWriter, Reports, WrittenCapacity, merged, sources_of
 from watcher_sync.reconcile.drift import plain
+from watcher_sync.reconcile.plugins import load_providers
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 
 LOG = logging.getLogger(__name__)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the capacity of hosts, and finds the values that cannot be stored.
+"""Decides which provider's value counts, writes the capacity of hosts, and finds the values that cannot be stored.
+
+The providers have an order. Each field, and each resource class of ``inventories``, has the value of the first
+provider that reports it. What a provider wrote before the start of the process counts until it reports again. Its
+name is in ``capacity_source`` of the host.
 
 A portion of hosts is one transaction. If the model or the database refuses a value, the portion is bisected until the
 host is alone. Then each field of this host is tried in a transaction that is rolled back. The fields that are refused
@@ -10,7 +14,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,7 +26,75 @@ from watcher_sync.handlers import sortable
 from watcher_sync.model.changes import Change, Outcome, Upsert, Version
 from watcher_sync.model.entities import ComputeNode
 from watcher_sync.model.view import View
-from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.reconcile.capacity.base import HostCapacity
+from watcher_sync.storage.database.database import retried
+
+SCALARS: Final = (
+    "vcpus",
+    "memory_mb",
+    "disk_gb",
+    "reserved_vcpus",
+    "reserved_memory_mb",
+    "reserved_disk_gb",
+    "vcpu_ratio",
+    "memory_ratio",
+    "disk_ratio",
+)
+
+Reports = Mapping[str, Mapping[str, HostCapacity | None]]
+"""Provider -> host -> what it reported last. A provider that has not reported yet is absent, and None is a host for
+which the stored values count."""
+
+
+def merged(node: ComputeNode, order: Sequence[str], reports: Reports) -> dict[str, Any]:
+    """Return the fields of the facet ``capacity`` of one host.
+
+    :param order: the providers by precedence.
+    """
+    before = sources_of(node)
+    values: dict[str, Any] = dict.fromkeys(SCALARS)
+    inventories: dict[str, Any] = {}
+    sources = []
+    for name, reported in _reported(node, order, before, reports):
+        contributes = False
+        for field in SCALARS:
+            if values[field] is None and reported[field] is not None:
+                values[field] = reported[field]
+                contributes = True
+        for resource_class, inventory in (reported["inventories"] or {}).items():
+            if resource_class not in inventories:
+                inventories[resource_class] = inventory
+                contributes = True
+        if contributes:
+            sources.append(name)
+    values["inventories"] = inventories or None
+    values["capacity_source"] = ",".join(sources) or None
+    return values
+
+
+def sources_of(node: ComputeNode) -> list[str]:
+    """Return the providers that the stored fields of a host come from."""
+    return node.capacity_source.split(",") if node.capacity_source else []
+
+
+def _reported(
+    node: ComputeNode, order: Sequence[str], before: Sequence[str], reports: Reports
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what each provider reports of the host, by precedence."""
+    stored = {field: getattr(node, field) for field in (*SCALARS, "inventories")}
+    for name in order:
+        found = reports.get(name, {}).get(node.id)
+        if found is not None:
+            yield name, _plain(found)
+        elif name in before and (name not in reports or node.id in reports[name]):
+            yield name, stored
+
+
+def _plain(reported: HostCapacity) -> dict[str, Any]:
+    found = {field: getattr(reported, field) for field in SCALARS}
+    inventories = reported.inventories or {}
+    return {**found, "inventories": {name: msgspec.to_builtins(one) for name, one in inventories.items()}}
+
 
 _KIND: Final = "compute_node"
 _MAX_HOSTS: Final = 200

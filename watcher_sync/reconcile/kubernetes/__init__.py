@@ -3,6 +3,5 @@
 
 ``compare``     Compares one Kubernetes cluster with the model
 ``reconciler``  The reconciler of Kubernetes: each cluster that a configured source follows is one scope
-``reports``     Reports of the differences between a VNF instance and its pods. Pure functions
-``vnf_sync``    The sync of one VNF instance under its operation lease
+``vnf_sync``    The sync of one VNF instance under its operation lease, and its report
 """

@@ -16,27 +16,25 @@ The comparison uses no lease or lock. It costs as many requests as the objects n
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, ReconcileError
-from watcher_sync.handlers.vnf.handler import KIND
+from watcher_sync.handlers.vnf import KIND
 from watcher_sync.model.kinds import Entity, kind_of
-from watcher_sync.model.kubernetes import VnfInstance
+from watcher_sync.model.kubernetes import Pod, VnfInstance, Workload
 from watcher_sync.model.view import View
 from watcher_sync.model.vnf.evaluation import Observation, evaluate
+from watcher_sync.model.vnf.matching import top_of
 from watcher_sync.reconcile.base import Context
-from watcher_sync.reconcile.delete_guard import losses
-from watcher_sync.reconcile.drift import Divergence, compare
-from watcher_sync.reconcile.live_view import LiveView
+from watcher_sync.reconcile.drift import Divergence, LiveView, compare
 from watcher_sync.reconcile.repair import FIRST
 from watcher_sync.sources.kubernetes.connection import ApiConnection
-from watcher_sync.sources.kubernetes.listing import ListingPart
 from watcher_sync.sources.kubernetes.resources import KNOWN, Resource
-from watcher_sync.sources.kubernetes.target import ClusterTarget
+from watcher_sync.sources.kubernetes.target import ClusterTarget, ListingPart
 
 _CONFIRM_SECONDS: Final = 1.0
 """Seconds that a difference has to last before it counts: a watch delivers its event within them."""
@@ -311,3 +309,42 @@ def _is_listed(entity: Entity, listed: Mapping[str, _ListedKind]) -> bool:
     """Whether the listings would contain the entity if it existed."""
     kind = listed.get(_object_kind(entity))
     return kind is not None and (None in kind.namespaces or getattr(entity, "namespace", None) in kind.namespaces)
+
+
+def losses(found: Iterable[Divergence], live: View) -> dict[str, int]:
+    """Return kind -> entities that are gone and not replaced, for the delete guard.
+
+    A pod that another pod of the same controller replaces is no loss, so a rollout never trips the guard. The
+    controller's uid (ownerReference) identifies the place, and the controller has to exist on both sides. Names do not
+    count, because another cluster may have the same.
+
+    :param live: the listed objects.
+    """
+    lost: collections.Counter[str] = collections.Counter()
+    gone: collections.Counter[tuple[str, str]] = collections.Counter()
+    new: collections.Counter[tuple[str, str]] = collections.Counter()
+    for what in found:
+        if what.live is None:
+            assert what.model is not None
+            place = _controller(what.model, live)
+            if place is None:
+                lost[what.kind] += 1
+            else:
+                gone[what.kind, place] += 1
+        elif what.model is None and (place := _controller(what.live.entity, live)) is not None:
+            new[what.kind, place] += 1
+    for key, count in gone.items():
+        lost[key[0]] += max(count - new[key], 0)
+    return {kind: count for kind, count in lost.items() if count}
+
+
+def _controller(entity: Entity, live: View) -> str | None:
+    """Return the uid at the top of the owner chain, if the cluster still has that workload; else None."""
+    if isinstance(entity, Pod) and entity.workload_uid is not None:
+        uid: str | None = entity.workload_uid
+    elif isinstance(entity, (Pod, Workload)):
+        top = top_of(live, entity.owner_uid)
+        uid = top.id if top is not None else None
+    else:
+        return None
+    return uid if uid is not None and live.get("workload", uid) is not None else None

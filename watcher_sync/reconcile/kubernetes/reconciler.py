@@ -34,14 +34,12 @@ from watcher_sync.exceptions import (
     SourceError,
     StaleToken,
 )
-from watcher_sync.handlers.vnf.handler import KIND
+from watcher_sync.handlers.vnf import KIND
 from watcher_sync.model.kubernetes import VnfInstance
-from watcher_sync.model.vnf.evaluation import Observation, evaluate
-from watcher_sync.model.vnf.reports import SyncReport
+from watcher_sync.model.vnf.evaluation import Observation, SyncReport, evaluate
 from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.reconcile.kubernetes.compare import ClusterComparer, Comparison
-from watcher_sync.reconcile.kubernetes.reports import reported, vnf_differences
-from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
+from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync, reported, vnf_differences
 from watcher_sync.reconcile.repair import Healer
 from watcher_sync.sources.kubernetes.source import cluster_targets
 from watcher_sync.sources.kubernetes.target import ClusterTarget

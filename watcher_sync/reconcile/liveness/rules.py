@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The changes of the facet ``liveness`` of a host. Pure functions.
+"""For how long a host was silent, and the changes of its facet ``liveness``. No I/O.
 
 There are two witnesses. Nova's list of services reports a state. The host's own events are signs of life, and their
-absence is silence.
+absence is silence: :class:`SilenceTracker` measures it.
 
 * The list says up: the host is up.
 * The list says down: the host is down, unless the host published an event after the list was read.
@@ -16,11 +16,87 @@ list says nothing more of it.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Collection, Iterable
 from typing import Final
+
+import msgspec
 
 from watcher_sync.handlers import sortable
 from watcher_sync.model.changes import Upsert, Version
 from watcher_sync.model.entities import ComputeNode
+
+
+class Sign(msgspec.Struct, frozen=True):
+    """The newest sign of life of a host."""
+
+    host: str
+    source: str
+    """The source that brought it."""
+    time: datetime.datetime
+
+
+class _SourceClock(msgspec.Struct):
+    seconds: float = 0.0
+    last_arrival: float | None = None
+    """Monotonic time of the last event; None: none since the start or the last disconnection."""
+
+
+class _HostState(msgspec.Struct):
+    source: str
+    time: datetime.datetime
+    spoke_at: float
+    """Seconds on the clock of the source."""
+
+
+class SilenceTracker:
+    """The hosts that were observed since the start, and the clocks of their sources. Not thread-safe.
+
+    Each source has a clock that advances only while events arrive. A gap between two arrivals counts at most
+    ``max_gap`` seconds. It counts nothing if the source was disconnected. The silence of a host is the time on its
+    source's clock since its last event. So a silent source makes no host silent, and neither does the start of the
+    engine. The publishers' clocks do not matter.
+    """
+
+    def __init__(self) -> None:
+        self._clocks: dict[str, _SourceClock] = {}
+        self._hosts: dict[str, _HostState] = {}
+
+    def observe(self, now: float, signs: Iterable[Sign], *, max_gap: float, disconnected: Collection[str] = ()) -> None:
+        """Note what has arrived since the last observation.
+
+        :param now: monotonic seconds.
+        :param signs: of all hosts, new or not.
+        :param max_gap: seconds that a gap between two arrivals counts at most.
+        :param disconnected: sources without a connection.
+        """
+        for source in disconnected:
+            if source in self._clocks:
+                self._clocks[source].last_arrival = None
+        changed = [s for s in signs if (state := self._hosts.get(s.host)) is None or state.time != s.time]
+        for source in {sign.source for sign in changed}:
+            clock = self._clocks.setdefault(source, _SourceClock())
+            if clock.last_arrival is not None:
+                clock.seconds += min(now - clock.last_arrival, max_gap)
+            clock.last_arrival = now
+        for sign in changed:
+            self._hosts[sign.host] = _HostState(sign.source, sign.time, self._clocks[sign.source].seconds)
+
+    def confirm(self, hosts: Iterable[str]) -> None:
+        """Another witness reports that these hosts are up: their silence begins again."""
+        for host in hosts:
+            if (state := self._hosts.get(host)) is not None:
+                state.spoke_at = self._clocks[state.source].seconds
+
+    def silence(self, host: str) -> float | None:
+        """Seconds that others of the source published without the host; None: nothing was received of the host."""
+        state = self._hosts.get(host)
+        return None if state is None else self._clocks[state.source].seconds - state.spoke_at
+
+    def retain(self, hosts: Collection[str]) -> None:
+        """Forget all other hosts."""
+        for host in self._hosts.keys() - set(hosts):
+            del self._hosts[host]
+
 
 SERVICE_DOWN: Final = "Nova reports that its compute service is down"
 SILENT: Final = "silent while other hosts published"

@@ -26,11 +26,30 @@ from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import ComputeNode
 from watcher_sync.model.model import Snapshot
 from watcher_sync.periodic import Outage, PeriodicThread
-from watcher_sync.reconcile.liveness.rules import by_events
-from watcher_sync.reconcile.liveness.silence import Sign, SilenceTracker
+from watcher_sync.reconcile.liveness.rules import Sign, SilenceTracker, by_events
 from watcher_sync.reconcile.liveness.writer import LivenessWriter
+from watcher_sync.reconcile.nova.listing import NovaApi
+from watcher_sync.reconcile.openstack import OpenStackCloud
 
 LOG = logging.getLogger(__name__)
+
+_TIMEOUT_SECONDS: Final = 10.0
+
+
+class ServiceStates:
+    """Asks Nova's API which compute services are up: one request a call. For one thread."""
+
+    def __init__(self, cloud: OpenStackCloud) -> None:
+        self._cloud = cloud
+
+    def __call__(self) -> Mapping[str, bool]:
+        """Return host -> whether its nova-compute is up, without those that are forced down.
+
+        :raises CloudError: the list cannot be read.
+        """
+        services = NovaApi(self._cloud.client(time.monotonic() + _TIMEOUT_SECONDS)).services()
+        return {host: one.state == "up" for host, one in services.items() if not one.forced_down}
+
 
 _MAX_INTERVAL_SECONDS: Final = 5.0
 _MAX_GAP_SHARE: Final = 0.5

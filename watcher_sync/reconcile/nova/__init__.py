@@ -7,7 +7,6 @@
 ``live``        Turns the answers of Nova's API into the facets of our entities. Pure functions
 ``payloads``    The answers of Nova's API, as far as the model uses them
 ``reconciler``  The reconciler ``nova``: complete runs, and runs of changes and doubtful servers
-``restoring``   Restores servers that exist, and that the model has as deleted for good
 ``selection``   What the options leave out of the comparison. Pure functions
-``writer``      Writes what a listing found, unless an event wrote the entity meanwhile
+``writer``      Writes what a listing found, unless an event wrote it meanwhile, and restores servers
 """

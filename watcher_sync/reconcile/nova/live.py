@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 
+from watcher_sync.handlers.nova.facets import shared
 from watcher_sync.model.entities import Aggregate as KnownAggregate
 from watcher_sync.model.entities import ComputeNode, Instance
 from watcher_sync.model.kinds import Entity, kind_of
@@ -72,7 +73,7 @@ def instance_facets(server: ServerPayload, known: Instance | None, flavors: Flav
     :param known: the instance in the model; its values stay where the API's wording has the same meaning.
     :param flavors: None if they could not be listed.
     """
-    intern = _shared
+    intern = shared
     fields: dict[str, Any] = {
         "name": server.name,
         "host_name": server.host_name,
@@ -115,13 +116,13 @@ def node_facets(
         "status": service.status,
         "disabled_reason": service.disabled_reason,
         "forced_down": service.forced_down,
-        "service_zone": _shared(zone),
+        "service_zone": shared(zone),
     }
     listed = list(hypervisors or ())
     if len(listed) == 1:
         (one,) = listed
         fields["hypervisor_hostname"] = one.hypervisor_hostname
-        fields["hypervisor_type"] = _shared(one.hypervisor_type)
+        fields["hypervisor_type"] = shared(one.hypervisor_type)
         fields["uuid"] = one.id if isinstance(one.id, str) else UNSET
     return _facets(ComputeNode, fields)
 
@@ -133,7 +134,7 @@ def aggregate_facets(aggregate: AggregatePayload) -> Facets:
         "number": aggregate.id,
         "metadata": aggregate.metadata,
         "hosts": sorted({sys.intern(host) for host in aggregate.hosts}),
-        "availability_zone": _shared(zone_of(aggregate)),
+        "availability_zone": shared(zone_of(aggregate)),
     }
     return _facets(KnownAggregate, fields)
 
@@ -174,7 +175,7 @@ def _add_flavor(
     else:
         vcpus, ram, disk = _number(embedded.vcpus), _number(embedded.ram), _number(embedded.disk)
         ephemeral, swap, specs = _number(embedded.ephemeral), _number(embedded.swap), embedded.extra_specs
-        fields["flavor_name"] = _shared(embedded.name)
+        fields["flavor_name"] = shared(embedded.name)
         fields["flavor_id"] = _flavor_id(embedded, known, flavors)
     fields |= {
         "vcpus": vcpus,
@@ -258,11 +259,6 @@ def _time(value: datetime.datetime | UnsetType | None) -> datetime.datetime | Un
 def _text(value: str | UnsetType | None) -> str | UnsetType | None:
     """Null for an empty text."""
     return None if value == "" else value
-
-
-def _shared(value: Any) -> Any:
-    """One string in memory for all that are equal; null and UNSET as they are."""
-    return sys.intern(value) if value.__class__ is str else value
 
 
 def _facets(cls: type[Entity], fields: Mapping[str, Any]) -> Facets:

@@ -34,11 +34,10 @@ from watcher_sync.reconcile.nova.compare import CloudComparer
 from watcher_sync.reconcile.nova.comparison import AGGREGATE, INSTANCE, NODE, Base, NovaComparison
 from watcher_sync.reconcile.nova.listing import NovaApi
 from watcher_sync.reconcile.nova.live import differing
-from watcher_sync.reconcile.nova.restoring import Restorer
-from watcher_sync.reconcile.nova.writer import InventoryWriter, NovaDivergence, NovaWritten, OwnWrites
+from watcher_sync.reconcile.nova.writer import InventoryWriter, NovaDivergence, NovaWritten, OwnWrites, Restorer
 from watcher_sync.reconcile.openstack import OpenStackCloud
 from watcher_sync.storage.drifts import FieldDifference, list_drifts, replace_drifts
-from watcher_sync.storage.groups.inventories import (
+from watcher_sync.storage.groups.source_status import (
     Inventory,
     declare_inventory,
     forget_inventory,

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 import sqlalchemy as sa
+from oslo_log import log as logging
 
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.events import Event
@@ -26,13 +27,17 @@ from watcher_sync.exceptions import InvalidEvent, NotYet, RowRefused
 from watcher_sync.handlers.nova.ordering import listed_version
 from watcher_sync.model.changes import NEVER, Change, Delete, Outcome, Upsert, Version
 from watcher_sync.model.kinds import Entity, Kinds
-from watcher_sync.model.staged import Staged
+from watcher_sync.model.model import Staged
 from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.drift import plain
+from watcher_sync.reconcile.nova.listing import NovaApi
 from watcher_sync.reconcile.nova.live import Facets
-from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.reconcile.openstack import CloudError
+from watcher_sync.storage.database.database import retried
 from watcher_sync.storage.drifts import FieldDifference
+
+LOG = logging.getLogger(__name__)
 
 _MAX_ENTITIES: Final = 100
 """Entities of one transaction; the head of the journal is locked as long."""
@@ -269,3 +274,62 @@ def after(written: Version) -> Version:
 
 _COUNTED: Final = re.compile(r"(.*)~r(\d{9})")
 """A version that :func:`after` made."""
+
+
+MAX_RESTORED: Final = 100
+"""Servers that one run asks for."""
+
+
+class Restored(msgspec.Struct, kw_only=True):
+    """The result of one run."""
+
+    written: int = 0
+    refused: dict[str, str] = {}
+    """``<kind> <id>`` -> why the model or the database refuses to store it."""
+
+
+class Restorer:
+    """Restores servers that the model has as deleted for good, although Nova lists them. For one thread at a time.
+
+    Each is confirmed by a GET of the server, so a run asks for a limited number. The rest waits for the next run.
+    Servers that an earlier run asked for come last, so one that cannot be restored does not delay the others.
+    """
+
+    def __init__(self, writer: InventoryWriter) -> None:
+        self._writer = writer
+        self._asked: set[str] = set()
+        """Servers that earlier runs asked for, and that were not restored."""
+
+    def restore(self, buried: Sequence[NovaDivergence], api: NovaApi) -> Restored:
+        """Restore servers, as far as Nova still has them.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        result = Restored()
+        self._asked &= {what.id for what in buried}
+        due = sorted(buried, key=lambda what: what.id in self._asked)
+        for what in due[:MAX_RESTORED]:
+            try:
+                server = api.server(what.id)
+            except CloudError as exc:
+                LOG.warning("instance %s: it is unknown whether it was deleted: %s", what.id, exc)
+                return result
+            if server is None or server.is_deleted or not self._write(what, result):
+                self._asked.add(what.id)
+        if len(due) > MAX_RESTORED:
+            LOG.info(
+                "%d instances that exist are deleted in the model: the next run restores them", len(due) - MAX_RESTORED
+            )
+        return result
+
+    def _write(self, what: NovaDivergence, result: Restored) -> bool:
+        """Write one server; returns whether it was written."""
+        try:
+            if not self._writer.restore(what):
+                return False
+        except (InvalidEvent, RowRefused) as exc:
+            result.refused[f"{what.kind} {what.id}"] = str(exc)
+            return False
+        LOG.warning("instance %s was taken for deleted, but exists", what.id)
+        result.written += 1
+        return True

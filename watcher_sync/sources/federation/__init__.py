@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver ``federation``: follows another watcher_sync, a region, over its watch stream.
 
-``cursor``    The durable position in a region, with the epoch of its database
 ``follower``  The loop of one source: lists the region, reads what changed since, and waits for its stream
 ``listing``   Lists the ids of a region's entities, for a comparison with the model
 ``options``   The options of the driver, and the settings that they give
 ``region``    One region: its lists, what changed, and the stream, with one set of credentials
 ``source``    The driver: one source follows one region
-``states``    Makes events of the region's entities, deletions and listings
+``states``    The events of a region's entities, and the durable position in the region
 """

@@ -35,10 +35,9 @@ from watcher_sync.client.watch import (
 )
 from watcher_sync.events import Event, portions
 from watcher_sync.sources.base import Emit, IntakeClosed, SourceState
-from watcher_sync.sources.federation.cursor import RegionCursor
 from watcher_sync.sources.federation.options import RegionSettings
 from watcher_sync.sources.federation.region import Region, RegionChanges, RegionPage
-from watcher_sync.sources.federation.states import EventMaker, decode_document, is_loop, loop_of
+from watcher_sync.sources.federation.states import EventMaker, RegionCursor, decode_document, is_loop, loop_of
 
 LOG = logging.getLogger(__name__)
 
@@ -137,7 +136,6 @@ class Follower:
         self.detail = ""
         self.last_event_at: datetime.datetime | None = None
         self.connections = 0
-        self.listings = 0
         self._settings = settings
         self._region = region
         self._emit_events = emit
@@ -264,7 +262,6 @@ class Follower:
         if listed:
             listed[-1] = msgspec.structs.replace(listed[-1], position=self._cursor_at(head))
         self._emit(listed)
-        self.listings += 1
         count = sum(map(len, ids.values()))
         LOG.info("source %s: listed %d entities at sequence %d", self._settings.source, count, head)
         return head

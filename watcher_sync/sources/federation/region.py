@@ -16,8 +16,8 @@ from keystoneauth1 import adapter, noauth, session
 from keystoneauth1.identity import v3
 
 from watcher_sync.client import Client, NotFound, UnexpectedResponse
+from watcher_sync.client.subscriptions import WATCH_TOPICS
 from watcher_sync.client.transport import SuccessResponse, Transport
-from watcher_sync.client.watch_topics import WATCH_TOPICS
 from watcher_sync.sources.federation.options import RegionSettings
 from watcher_sync.sources.federation.states import RegionDocument, decode_document
 

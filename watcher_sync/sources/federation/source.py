@@ -21,8 +21,8 @@ from watcher_sync.conf import opts, reconcile_nova
 from watcher_sync.events import NATIVE, Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import Emit, Source, SourceState, SourceStatus
-from watcher_sync.sources.federation.cursor import read_cursor
 from watcher_sync.sources.federation.options import OPTIONS, RegionSettings, read_settings
+from watcher_sync.sources.federation.states import read_cursor
 
 _STOP_TIMEOUT_SECONDS: Final = 5.0
 

@@ -4,7 +4,7 @@
 The protocol is client-go's. The official Python client runs the program without a time limit and with the whole
 environment of the engine, and it ignores certificates that expire. Here the program gets:
 
-* a time limit, and the end of its process group;
+* a time limit, and the end of its process group (:func:`run`);
 * ``PATH``, ``HOME``, the variables of the kubeconfig, and those that the option ``exec_environment`` names;
 * no terminal and no input.
 
@@ -17,14 +17,18 @@ https://kubernetes.io/docs/reference/config-api/client-authentication.v1/
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
 import os
+import selectors
+import signal
+import subprocess
+import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import msgspec
 
-from watcher_sync.sources.kubernetes.bounded_process import ProcessError, run
 from watcher_sync.sources.kubernetes.kubeconfig import Kubeconfig, KubeconfigError, Section
 
 _API_VERSIONS: Final = tuple(f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
@@ -179,3 +183,97 @@ def _read_answer(entry: _Exec, stdout: bytes) -> ExecStatus:
 
 def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)[:_MAX_MESSAGE_CHARS]
+
+
+_CHUNK_BYTES: Final = 65536
+
+
+class ProcessError(Exception):
+    """The program could not be started, did not end in time, or wrote too much."""
+
+
+class Output(msgspec.Struct, frozen=True):
+    """What a program wrote, and how it ended."""
+
+    status: int
+    """The exit status; negative: the number of the signal that ended it."""
+    stdout: bytes
+    stderr: bytes
+    """The beginning."""
+
+
+def run(
+    command: Sequence[str], environ: Mapping[str, str], *, timeout: float, max_stdout: int, max_stderr: int
+) -> Output:
+    """Run the program without a terminal and without input.
+
+    The program leads a process group of its own. When it has ended, or must end, the whole group gets SIGKILL. A child
+    that the program left behind therefore ends too.
+
+    :param timeout: seconds.
+    :param max_stdout: bytes; more is an error.
+    :param max_stderr: bytes; more is read and discarded.
+    :raises ProcessError: see the class.
+    """
+    deadline = time.monotonic() + timeout
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environ),
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as exc:
+        raise ProcessError(f"cannot be started: {getattr(exc, 'strerror', None) or exc}") from None
+    try:
+        stdout, stderr = _collect(process, deadline, timeout, max_stdout, max_stderr)
+    finally:
+        _end(process)
+    return Output(process.returncode, stdout, stderr)
+
+
+def _collect(
+    process: subprocess.Popen[bytes], deadline: float, timeout: float, max_stdout: int, max_stderr: int
+) -> tuple[bytes, bytes]:
+    """Read both pipes to their ends, and wait for the end of the process. Does not reap it."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    stdout, stderr = bytearray(), bytearray()
+    pidfd = os.pidfd_open(process.pid)
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(pidfd, selectors.EVENT_READ)
+            selector.register(process.stdout, selectors.EVENT_READ, stdout)
+            selector.register(process.stderr, selectors.EVENT_READ, stderr)
+            while selector.get_map():
+                ready = selector.select(max(deadline - time.monotonic(), 0))
+                if not ready:
+                    raise ProcessError(f"did not end within {timeout:g} s")
+                for key, _ in ready:
+                    chunk = os.read(key.fd, _CHUNK_BYTES) if key.data is not None else b""
+                    if not chunk:
+                        selector.unregister(key.fileobj)
+                    elif key.data is stderr:
+                        stderr += chunk[: max_stderr - len(stderr)]
+                    else:
+                        stdout += chunk
+                if len(stdout) > max_stdout:
+                    raise ProcessError(f"wrote more than {max_stdout} bytes")
+                if time.monotonic() > deadline:
+                    raise ProcessError(f"did not end within {timeout:g} s")
+    finally:
+        os.close(pidfd)
+    return bytes(stdout), bytes(stderr)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    # The leader is not reaped yet, so the number of the group cannot belong to other processes.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    pipes: list[IO[bytes] | None] = [process.stdout, process.stderr]
+    for pipe in pipes:
+        if pipe is not None:
+            pipe.close()

@@ -21,8 +21,7 @@ import msgspec
 
 from watcher_sync.events import Event, PartialPayload
 from watcher_sync.sources.kubernetes import watch_stream
-from watcher_sync.sources.kubernetes.lister_watcher import ListerWatcher
-from watcher_sync.sources.kubernetes.paging import ObjectPage
+from watcher_sync.sources.kubernetes.lister_watcher import ListerWatcher, ObjectPage
 
 _UNREADABLE_UID: Final = ""
 """Represents, in a set of uids, an object whose uid cannot be read."""

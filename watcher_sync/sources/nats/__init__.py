@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver ``nats_jetstream``: CloudEvents from a JetStream stream through a durable consumer.
 
-``attachment``  finds the stream and the consumer, compares them with what is known, and replaces the consumer
 ``connection``  connects and closes in bounded time, and describes errors in one line
 ``consumer``    ``PullConsumer``: pull requests for batches, two of them open at all times
 ``cursor``      the stored position: what the rows come from, and what is known of the stream
 ``discards``    ``Discards``: notices messages that the stream discarded before they were read
-``history``     ``StreamHistory``: whether the stream is the one that was read before, and the epoch of each message
+``history``     ``StreamHistory``: is the stream the one that was read before? ``Attachment``: finds it and the consumer
 ``in_flight``   ``InFlight``: each message from its delivery until the engine settles it
 ``isolation``   ``RedeliveryIsolation``: which messages are emitted alone, and how much is requested
 ``messages``    the numbers in a reply subject, and the payloads of ack, nack and in progress

@@ -21,7 +21,7 @@ from typing import Final
 
 from oslo_log import log as logging
 
-from watcher_sync.sources.gaps import Gaps
+from watcher_sync.sources.base import Gaps
 from watcher_sync.sources.nats.cursor import Place
 from watcher_sync.sources.nats.messages import JetStreamMessage, pending_of
 from watcher_sync.sources.nats.stream import ConsumerHandle, StreamInfo

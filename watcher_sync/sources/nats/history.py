@@ -2,26 +2,36 @@
 """Whether the stream is the one that was read before, and the epoch of each message.
 
 A stream that was created again has another creation time. One whose store was replaced by an older copy has the same.
-Its last known message identifies it: in the copy that one is missing, or another message has its sequence.
+Its last known message identifies it: the copy lacks it, or has another one.
 
 The epoch is the creation time plus the number of such restorations. Messages of the copy retain their epoch, so
 their redelivery changes nothing. Those that are stored afterwards get the next one, so they win over the rows although
 their sequences are lower. Sequence and time of a message distinguish the two.
 
-Only :meth:`StreamHistory.cursor` is for any thread.
+:class:`Attachment` finds stream and consumer, and compares them. Only :meth:`StreamHistory.cursor` is for any thread.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from collections.abc import Sequence
+from typing import Final
+
+from oslo_log import log as logging
 
 from watcher_sync.events import Event
-from watcher_sync.sources.gaps import Gaps
+from watcher_sync.sources.base import Gaps
+from watcher_sync.sources.cursors import FIRST
 from watcher_sync.sources.nats.cursor import Loss, Place, Restoration, StreamCursor
 from watcher_sync.sources.nats.discards import Discards, utc
+from watcher_sync.sources.nats.in_flight import InFlight
 from watcher_sync.sources.nats.messages import JetStreamMessage
-from watcher_sync.sources.nats.stream import ConsumerHandle, StreamInfo
+from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream, StreamInfo
+from watcher_sync.sources.session import NotReady
+
+LOG = logging.getLogger(__name__)
 
 
 class StreamHistory:
@@ -230,3 +240,74 @@ class StreamHistory:
 def _order(event: Event) -> tuple[int, int]:
     assert event.sequence is not None
     return event.sequence
+
+
+_BEHIND_SECONDS: Final = 2.0
+"""After this time a stream whose end is before the known one is an older copy."""
+_ASK_AGAIN_SECONDS: Final = 0.25
+
+
+class Attachment:
+    """The way from a connection to a consumer that can be pulled from. For the event loop's thread only.
+
+    1. Find the stream. If its end is before the known one, ask again for a while: a new leader of a cluster may be
+       behind.
+    2. Ask for the known message, which identifies the stream.
+    3. If the stream is another one, forget the reply subjects of what is in flight.
+    4. Find, create or replace the consumer.
+    5. Search for what was discarded since.
+
+    :param name: of the source.
+    """
+
+    def __init__(self, name: str, history: StreamHistory, in_flight: InFlight) -> None:
+        self._name = name
+        self._history = history
+        self._in_flight = in_flight
+        self._warned = False
+
+    async def attach(self, stream: JetStream) -> ConsumerHandle:
+        """Find the stream and the consumer, or create them as the configuration allows.
+
+        :raises NotReady: one is missing or does not fit.
+        :raises NotAnswered: JetStream does not answer.
+        """
+        history = self._history
+        info = await self._find(stream)
+        if history.compare(info, await self._stored_at(stream, info)):
+            self._in_flight.forget_replies()
+        consumer = await stream.consumer()
+        if consumer is not None and history.needs_new_consumer(consumer):
+            await stream.delete_consumer()
+            consumer = None
+        if consumer is None:
+            consumer = await stream.make_consumer(history.start or FIRST)
+        stream.check(consumer)
+        history.begin(info, consumer)
+        return consumer
+
+    async def _find(self, stream: JetStream) -> StreamInfo:
+        info = await stream.find()
+        until = time.monotonic() + _BEHIND_SECONDS
+        while self._history.is_behind(info) and time.monotonic() < until:
+            await asyncio.sleep(_ASK_AGAIN_SECONDS)
+            info = await stream.find()
+        return info
+
+    async def _stored_at(self, stream: JetStream, info: StreamInfo) -> int | None:
+        """When the known message was stored; None if that is unknown, as without the permission to ask for it."""
+        sequence = self._history.known_message(info)
+        if sequence is None:
+            return None
+        try:
+            return await stream.stored_at(sequence)
+        except NotReady as exc:
+            if not self._warned:
+                self._warned = True
+                LOG.warning(
+                    "source %s: an older copy of the stream may not be noticed: %s; the account needs the permission"
+                    " STREAM.MSG.GET",
+                    self._name,
+                    exc,
+                )
+            return None

@@ -26,10 +26,9 @@ from nats.errors import Error as NatsError
 from oslo_log import log as logging
 
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.nats.attachment import Attachment
 from watcher_sync.sources.nats.connection import NatsConnection, close, connect, describe
 from watcher_sync.sources.nats.consumer import PullConsumer
-from watcher_sync.sources.nats.history import StreamHistory
+from watcher_sync.sources.nats.history import Attachment, StreamHistory
 from watcher_sync.sources.nats.in_flight import InFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
 from watcher_sync.sources.nats.messages import IN_PROGRESS, NAK

@@ -7,6 +7,8 @@ emitting thread at once if it came alone, else in batches.
 While more than a limit of bytes is unsettled, the callback waits for settlements, so the socket is not read. It waits
 for a few seconds at most, because the heartbeats need the thread. A consumer that is then still above the limit is
 *overfull*.
+
+:class:`QueuePoll` asks the broker now and then what waits in the queue, and whether it still knows the consumer.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from watcher_sync.events import Event
-from watcher_sync.sources.rabbitmq.acks import AckLedger
-from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel
-from watcher_sync.sources.rabbitmq.in_flight import InFlight, QueuedMessage
+from watcher_sync.sources.rabbitmq.broker import Broker
+from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, Failure, NoAnswer, describe
+from watcher_sync.sources.rabbitmq.in_flight import AckLedger, InFlight, QueuedMessage
 from watcher_sync.sources.rabbitmq.queues import Queue
 
 HELD_BYTES: Final = 67_108_864
@@ -220,3 +222,77 @@ def apply_settlements(in_flight: InFlight, ledger: AckLedger, now: float) -> int
             for event in events:
                 ledger.give_back(event.position, now + delay)
     return count
+
+
+_INTERVAL_SECONDS: Final = 5.0
+
+
+class Figures(NamedTuple):
+    """What the broker says of the queue."""
+
+    ready: int
+    """Messages that it has not delivered to any consumer."""
+    consumers: int
+
+
+class QueuePoll:
+    """Asks about one queue, on a channel of its own of the consumer's connection.
+
+    A broker can lose a consumer, a binding or an exchange without a word to the client. So each time the queue is also
+    bound again, which changes nothing where the binding exists.
+
+    :param consumer: notified when the broker does not know it any more; None while the source is paused.
+    :param set_lag: called with the messages that wait; None: unknown.
+    """
+
+    def __init__(
+        self,
+        connection: BrokerConnection,
+        queue: Queue,
+        consumer: Consumer | None,
+        *,
+        set_lag: Callable[[int | None], None],
+    ) -> None:
+        self._connection = connection
+        self._queue = queue
+        self._consumer = consumer
+        self._set_lag = set_lag
+        self._channel: Channel | None = None
+
+    async def run(self, broker: Broker) -> None:
+        """Ask every few seconds, until the consumer is lost.
+
+        A connection on which the broker does not answer is given up.
+        """
+        while True:
+            why: str | None = None
+            try:
+                figures = await self.ask()
+            except Failure as exc:
+                self._set_lag(None)
+                why = describe(exc, broker)
+                if isinstance(exc, NoAnswer):
+                    self._connection.ending.set(exc)
+            else:
+                self._set_lag(figures.ready)
+                if figures.consumers == 0:
+                    why = f"the broker knows no consumer of queue {self._queue.name}"
+            if why is not None and self._consumer is not None:
+                self._consumer.lose(why)
+                return
+            await asyncio.sleep(_INTERVAL_SECONDS)
+
+    async def ask(self) -> Figures:
+        """The figures of this moment.
+
+        :raises Failure: the queue or the exchange is missing, permission is refused, the connection is lost, or the
+            broker does not answer.
+        """
+        if self._channel is None or self._channel.why_closed is not None:
+            self._channel = await self._connection.open_channel()
+        channel, library = self._channel, self._channel.library
+        answer = await channel.call(library.queue_declare, self._queue.name, passive=True)
+        await channel.call(library.exchange_declare, self._queue.exchange, passive=True)
+        await self._queue.bind(channel)
+        counts = int(answer.method.message_count), int(answer.method.consumer_count)
+        return Figures(*await self._queue.inspect(self._connection, *counts))

@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Final
 
 from pika import exceptions as pika_exceptions
 
-from watcher_sync.sources.gaps import Gaps
+from watcher_sync.sources.base import Gaps
 from watcher_sync.sources.notifier_options import PRIORITIES
-from watcher_sync.sources.rabbitmq.acks import AckPosition
 from watcher_sync.sources.rabbitmq.broker import Broker
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, is_mismatch, is_missing
+from watcher_sync.sources.rabbitmq.in_flight import AckPosition
 
 
 class UnfitQueue(Exception):

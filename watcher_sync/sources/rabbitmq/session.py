@@ -24,11 +24,9 @@ from oslo_log import log as logging
 
 from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.rabbitmq.acks import AckLedger
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Failure, NoAnswer, connect, describe
-from watcher_sync.sources.rabbitmq.consumer import HELD_BYTES, Consumer, apply_settlements
-from watcher_sync.sources.rabbitmq.in_flight import InFlight
-from watcher_sync.sources.rabbitmq.queue_poll import QueuePoll
+from watcher_sync.sources.rabbitmq.consumer import HELD_BYTES, Consumer, QueuePoll, apply_settlements
+from watcher_sync.sources.rabbitmq.in_flight import AckLedger, InFlight
 from watcher_sync.sources.rabbitmq.queues import Queue, UnfitQueue
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.sources.session import NotAnswered, NotConnected, NotReady, Session, end_task

@@ -24,10 +24,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 from oslo_log import log as logging
 
 from watcher_sync.sources.cursors import FIRST
-from watcher_sync.sources.rabbitmq.acks import AckPosition
 from watcher_sync.sources.rabbitmq.broker import Broker
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, NoAnswer
-from watcher_sync.sources.rabbitmq.in_flight import InFlight, QueuedMessage
+from watcher_sync.sources.rabbitmq.in_flight import AckPosition, InFlight, QueuedMessage
 from watcher_sync.sources.rabbitmq.queues import Queue
 from watcher_sync.sources.rabbitmq_stream.cursor import (
     NEXT,

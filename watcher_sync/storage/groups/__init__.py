@@ -2,9 +2,8 @@
 """What engines agree on: leases, memberships, and the state of sources.
 
 ``engines``           The engines of all groups, leading and standing by
-``inventories``       Whether the model has everything that a live system has
 ``leases``            The lease of an engine group: one engine leads, the others are standbys
 ``operation_leases``  The rows of operation leases and of operations
 ``removed_sources``   What removed sources left behind
-``source_status``     The state of each source, as its engine reports it
+``source_status``     The state of each source and each inventory, as the engine reports it
 """

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of each source, as its engine reports it: one row a source, for other processes.
+"""What the engine reports of the systems that it follows: the state of each source, and of each inventory.
 
 The engine that leads a group runs the group's sources. It writes their rows every few seconds, in a transaction that
 touches neither the journal nor any row of a commit. A row does not prove that a source works now: ``updated_at`` is
 the age of the report, and :func:`problem_of` checks both against the clock. Times are of the database's clock, aware
-UTC, so writers and readers need not agree about the time.
+UTC.
 
 A source that its group no longer has is *removed*. Its row remains until ``watcher-sync-manage forget-source`` deletes
-it, or the source comes back.
-
-Only reconciliation writes ``last_full_sync_at``.
+it, or the source comes back. Only reconciliation writes ``last_full_sync_at``.
 """
 
 from __future__ import annotations
@@ -20,14 +18,15 @@ from collections.abc import Collection, Sequence
 import msgspec
 import sqlalchemy as sa
 
+from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import Kinds
-from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.statements import Statements
 
 _TABLE = Tables(Kinds()).source_status
-"""It does not depend on the entity kinds."""
+_INVENTORIES = Tables(Kinds()).inventories
+"""They do not depend on the entity kinds."""
 
 CONNECTED = "connected"
 STOPPED = "stopped"
@@ -155,3 +154,85 @@ def problem_of(row: SourceRow, now: datetime.datetime, *, stale_after: float, id
     if idle_after and (silent := (now - (row.last_event_at or row.since)).total_seconds()) > idle_after:
         return f"connected, but no event for {silent:.0f} s"
     return ""
+
+
+class Inventory(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one live system as a whole.
+
+    An inventory is complete after the first comparison that could list everything. It stays complete: later comparisons
+    repair what notifications lose. Its row exists as soon as an engine is configured to compare the system, so that
+    other processes know that an inventory is still incomplete.
+    """
+
+    source: str
+    """The scope of the comparison, such as ``nova``."""
+    complete_since: datetime.datetime | None = None
+    """When the first complete comparison ended; None: there was none."""
+    last_complete_at: datetime.datetime | None = None
+    """When the last complete comparison ended."""
+    changes_since: datetime.datetime | None = None
+    """The time from which on the system is to be asked for changes: the begin of the last comparison."""
+    problem: str = ""
+    """Why the last comparison was not complete; empty if it was."""
+    updated_at: datetime.datetime
+
+
+def list_inventories(database: sa.Engine) -> list[Inventory]:
+    """All inventories, by name.
+
+    :raises DatabaseUnavailable: the database is unavailable.
+    """
+    query = sa.select(_INVENTORIES).order_by(_INVENTORIES.c.source)
+    with translated(), database.connect() as connection:
+        return [Inventory(**row._mapping) for row in connection.execute(query)]
+
+
+def read_inventory(database: sa.Engine, source: str) -> Inventory | None:
+    """One inventory, or None where there is none.
+
+    :raises DatabaseUnavailable: the database is unavailable.
+    """
+    query = sa.select(_INVENTORIES).where(_INVENTORIES.c.source == source)
+    with translated(), database.connect() as connection:
+        row = connection.execute(query).one_or_none()
+        return None if row is None else Inventory(**row._mapping)
+
+
+@retried
+def declare_inventory(database: sa.Engine, source: str, now: datetime.datetime) -> Inventory:
+    """Return an inventory, and create an incomplete one where there is none.
+
+    :raises DatabaseUnavailable: the database is unavailable.
+    """
+    found = read_inventory(database, source)
+    if found is not None:
+        return found
+    new = Inventory(source=source, updated_at=now)
+    try:
+        with translated(), database.begin() as connection:
+            connection.execute(sa.insert(_INVENTORIES).values(**msgspec.structs.asdict(new)))
+    except RowRefused:  # another process has created it meanwhile
+        return read_inventory(database, source) or new
+    return new
+
+
+@retried
+def write_inventory(database: sa.Engine, inventory: Inventory) -> None:
+    """Insert or replace one inventory.
+
+    :raises DatabaseUnavailable: the database is unavailable.
+    """
+    declare_inventory(database, inventory.source, inventory.updated_at)
+    values = msgspec.structs.asdict(inventory)
+    with translated(), database.begin() as connection:
+        connection.execute(sa.update(_INVENTORIES).where(_INVENTORIES.c.source == inventory.source).values(**values))
+
+
+@retried
+def forget_inventory(database: sa.Engine, source: str) -> None:
+    """Delete an inventory, because nothing compares the system any more.
+
+    :raises DatabaseUnavailable: the database is unavailable.
+    """
+    with translated(), database.begin() as connection:
+        connection.execute(sa.delete(_INVENTORIES).where(_INVENTORIES.c.source == source))

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the statements of one commit.
+"""One commit: what it contains, its statements, who writes it, and why it may not be written.
 
-They are made before the transaction begins: the work of the processor is done while nothing is locked. The rest is
-the database's work, so another thread can wait for it.
+The statements are made before the transaction begins: the work of the processor is done while nothing is locked. The
+rest is the database's work, so another thread can wait for it.
+
+Two classes implement :class:`CommitStore`: :class:`~watcher_sync.storage.writing.store.Store`, with a transaction for
+each commit, and :class:`~watcher_sync.storage.writing.locked.LockedStore`, inside one transaction that locks the
+journal's head. Both refuse a commit that is based on another history, another leader's lease, or an older head.
 """
 
 from __future__ import annotations
@@ -11,14 +15,16 @@ import collections
 import datetime
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, NoReturn, Protocol
 
 import msgspec
 import sqlalchemy as sa
 
+from watcher_sync.exceptions import HeadMoved, LeaseLost
 from watcher_sync.model.kinds import Kinds
-from watcher_sync.model.staged import Staged
-from watcher_sync.storage.epochs import new_mark
+from watcher_sync.model.model import Staged
+from watcher_sync.storage.epochs import Position, continues, new_mark, read_position
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.stored.quotas import Connect, EntityQuota, EventQuotas, QuotaKeeper, StoredUsage, Superseded
 from watcher_sync.storage.stored.stored_events import (
@@ -269,3 +275,60 @@ def _usage(rows: Sequence[Mapping[str, Any]]) -> dict[str, StoredUsage]:
 def _add(statements: list[Statement], sql: str, rows: list[Row]) -> None:
     if rows:
         statements.append(Statement(sql, rows))
+
+
+def require_lease(connection: sa.Connection, tables: Tables, fence: Fence) -> None:
+    """:raises LeaseLost: another engine has the lease."""
+    leases = tables.leases
+    token = connection.execute(sa.select(leases.c.token).where(leases.c.name == fence.name)).scalar_one_or_none()
+    if token != fence.token:
+        raise LeaseLost(f"the lease {fence.name!r} was taken over by another engine")
+
+
+def explain_refusal(connection: sa.Connection, tables: Tables, commit: Commit) -> NoReturn:
+    """Raise the reason why the head did not move for a commit.
+
+    The lease of another history says nothing, so it is not compared then.
+
+    :raises HeadMoved: another writer was first, or the database has another history.
+    :raises LeaseLost: another engine has the lease.
+    :raises DatabaseUnavailable: the journal has no head.
+    """
+    head = read_position(connection, tables)
+    if commit.epoch is not None:
+        known = Position(commit.epoch, commit.generation, commit.mark)
+        if not continues(connection, tables, head, known):
+            raise HeadMoved(f"the journal does not have seq {commit.generation} of this history")
+    if commit.fence is not None:
+        require_lease(connection, tables, commit.fence)
+    raise HeadMoved(f"the journal is past seq {commit.generation}")
+
+
+class CommitStore(Protocol):
+    """Writes commits, and reads what the cycle needs for them."""
+
+    tables: Tables
+
+    def connect(self) -> AbstractContextManager[sa.Connection]:
+        """A connection for reading, for the length of the block.
+
+        :raises DatabaseUnavailable: the database is unavailable, when connecting or in the block.
+        """
+
+    def commit(self, commit: Commit) -> None:
+        """Write everything or nothing.
+
+        :raises HeadMoved: another writer committed first; nothing was written.
+        :raises LeaseLost: the fence is no longer valid; nothing was written.
+        :raises RowRefused: a value can never be written; nothing was written.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+
+    def ping(self) -> None:
+        """:raises DatabaseUnavailable: the database does not answer."""
+
+    def persist_last_seen(self, seen: Mapping[str, Mapping[str, datetime.datetime]]) -> None:
+        """Write kind -> id -> the time when an entity was last seen.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """

@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the entities of one kind into their table.
+"""Writes the entities of one kind into their table, and the times when they were last seen.
 
-A new entity is written whole, by the guarded upsert. So is a known one, except on SQLite. SQLite writes every column
-that a statement sets again in each index, changed or not, which costs more than the rest of the row. There, a known
-entity's row gets only the columns of the changed facets and of the fields derived from them.
+A new entity is written whole, by the guarded upsert. So is a known one, but on SQLite. SQLite writes every column
+that a statement sets in each index again. There, a known entity's row gets only the columns of the changed facets and
+of the fields derived from them.
 
 Guaranteed: in both ways the row equals the entity afterwards. If a row is missing that the model knows, the row count
 shows it, and the rows are written whole. Both statements have the same guard by seq.
+
+Times when entities were last seen have no journal row and no seq.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime
+from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
-from watcher_sync.model.kinds import Entity, Kind
-from watcher_sync.model.staged import Staged
+from watcher_sync.model.kinds import Entity, Kind, Kinds
+from watcher_sync.model.model import Staged
+from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.statements import RowWriter, Statement, Statements
 
 _MIN_ROWS = 4
@@ -76,3 +80,39 @@ class EntityRows:
     def _writer(self, part: frozenset[str]) -> RowWriter:
         fields = [name for name, of in self._part_of.items() if of in part and name != self._kind.last_seen_field]
         return self._statements.update(self._table, fields, key="id", newer="seq")
+
+
+def write_last_seen(
+    connection: sa.Connection, tables: Tables, kinds: Kinds, seen: Mapping[str, Mapping[str, datetime.datetime]]
+) -> None:
+    """Write times that are newer than those in the rows.
+
+    :param connection: in a transaction of the caller.
+    :param seen: kind -> id -> time, aware UTC.
+    """
+    for kind, times in seen.items():
+        field = kinds[kind].last_seen_field
+        if field is None or not times:
+            continue
+        table = tables.entities[kind]
+        column = table.c[field]
+        statement = (
+            sa.update(table)
+            .where(table.c.id == sa.bindparam("b_id"))
+            .where(sa.or_(column.is_(None), column < sa.bindparam("b_time", type_=column.type)))
+            .values({field: sa.bindparam("b_time", type_=column.type)})
+        )
+        connection.execute(statement, [{"b_id": i, "b_time": t} for i, t in sorted(times.items())])
+
+
+def read_last_seen(connection: sa.Connection, tables: Tables, kinds: Kinds) -> dict[str, dict[str, datetime.datetime]]:
+    """kind -> id -> the stored time, of every kind that has one."""
+    seen: dict[str, dict[str, datetime.datetime]] = {}
+    for name, kind in kinds.items():
+        if kind.last_seen_field is None:
+            continue
+        table = tables.entities[name]
+        column = table.c[kind.last_seen_field]
+        rows = connection.execute(sa.select(table.c.id, column).where(column.is_not(None)))
+        seen[name] = {row[0]: row[1] for row in rows}
+    return seen

@@ -18,8 +18,7 @@ import sqlalchemy as sa
 
 from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
-from watcher_sync.model.model import Model, Written
-from watcher_sync.model.staged import Key
+from watcher_sync.model.model import Key, Model, Written
 from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.storage.database.pages import MAX_PAGE_BYTES, RowPage, bounded_page
 from watcher_sync.storage.database.types import Document, UtcDateTime, json_text

@@ -23,14 +23,14 @@ from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.table_model import TableModel
 from watcher_sync.storage.writing import journal
 from watcher_sync.storage.writing.commits import Commit
-from watcher_sync.storage.writing.last_seen import write_last_seen
+from watcher_sync.storage.writing.entity_rows import write_last_seen
 from watcher_sync.storage.writing.store import Store
 
 
 class LockedStore:
     """A store inside a transaction that locks the journal's head. One thread, one transaction.
 
-    It implements :class:`~watcher_sync.storage.writing.commit_store.CommitStore`.
+    It implements :class:`~watcher_sync.storage.writing.commits.CommitStore`.
     """
 
     def __init__(self, store: Store, connection: sa.Connection) -> None:

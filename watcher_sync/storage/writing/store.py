@@ -36,24 +36,21 @@ from watcher_sync.exceptions import (
     TransactionConflict,
 )
 from watcher_sync.model.kinds import Entity, Kinds
-from watcher_sync.model.model import Model, Written
-from watcher_sync.model.staged import Key
+from watcher_sync.model.model import Key, Model, Written
+from watcher_sync.periodic import run_in_background
 from watcher_sync.storage import epochs
 from watcher_sync.storage.database import sqlite_file, time_limits
-from watcher_sync.storage.database.background import run_in_background
-from watcher_sync.storage.database.conflicts import run_with_retries
-from watcher_sync.storage.database.database import MAX_PACKET, no_duplicates, translated
+from watcher_sync.storage.database.database import MAX_PACKET, no_duplicates, run_with_retries, translated
 from watcher_sync.storage.database.database_time import DatabaseTime
 from watcher_sync.storage.database.time_limits import CommitWatch
 from watcher_sync.storage.epochs import Position, position_of
 from watcher_sync.storage.groups.operation_leases import lock_leases
-from watcher_sync.storage.loading import Only, load_rows
 from watcher_sync.storage.schema.tables import tables_of
 from watcher_sync.storage.stored.quotas import Connect, DroppedEvents, EventQuotas
+from watcher_sync.storage.table_model import Only, load_rows
 from watcher_sync.storage.writing import journal
-from watcher_sync.storage.writing.commits import Commit, CommitWriter, Prepared
-from watcher_sync.storage.writing.last_seen import read_last_seen, write_last_seen
-from watcher_sync.storage.writing.refusals import explain, require_lease
+from watcher_sync.storage.writing.commits import Commit, CommitWriter, Prepared, explain_refusal, require_lease
+from watcher_sync.storage.writing.entity_rows import read_last_seen, write_last_seen
 from watcher_sync.storage.writing.statements import has_row_above
 
 T = TypeVar("T")
@@ -62,7 +59,7 @@ T = TypeVar("T")
 class Store:
     """The database of a process that writes commits.
 
-    It implements :class:`~watcher_sync.storage.writing.commit_store.CommitStore`.
+    It implements :class:`~watcher_sync.storage.writing.commits.CommitStore`.
     """
 
     def __init__(
@@ -386,7 +383,7 @@ class Store:
         :raises LeaseLost, HeadMoved, DatabaseUnavailable: as :meth:`commit`.
         """
         if prepared.swap is not None and prepared.swap.run(connection) != 1:
-            explain(connection, self.tables, prepared.commit)
+            explain_refusal(connection, self.tables, prepared.commit)
         if prepared.commit.fence is not None and not self._writer.statements.swap_reads_lease:
             # After the head is locked. In the swap, MariaDB would lock the lease.
             require_lease(connection, self.tables, prepared.commit.fence)

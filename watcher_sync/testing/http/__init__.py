@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the fake services share: a port that can be stopped, its connections, and injected faults.
 
-``connections``  The open connections of a port
-``faults``       The faults that each fake can inject, and their list
-``handler``      One connection: requests in, answers and faults out
-``listener``     A port that serves HTTP
+``faults``    The faults that each fake can inject, and their list
+``handler``   One connection: requests in, answers and faults out
+``listener``  A port that serves HTTP
 """

@@ -8,11 +8,9 @@ owners and graceful deletion, and it injects faults on request. :class:`Kubernet
 ``api``         The state of the server: objects, history, faults and counters
 ``builders``    Builders of objects as people write them, and of pods as a cluster makes them
 ``cluster``     The controllers and kubelets behind the API, and the accidents that a test can cause
-``collector``   The garbage collector
 ``errors``      The errors of the API as Status objects
 ``faults``      The faults of an API server and of its watches
 ``http``        HTTP/1.1: paths, bodies, chunks, compression, faults
-``kubelet``     The scheduler and the kubelets
 ``patches``     The formats of a patch
 ``population``  Creates many pods at once
 ``reads``       Lists: the version of a collection, and its pages

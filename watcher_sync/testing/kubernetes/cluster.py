@@ -7,16 +7,126 @@ each intermediate state. The demo and kubectl use a thread instead (:meth:`Clust
 
 from __future__ import annotations
 
+import collections
+import itertools
 import threading
 from typing import Any
 
 from watcher_sync.testing.kubernetes.api import KubernetesApi
 from watcher_sync.testing.kubernetes.builders import node, pod_status
-from watcher_sync.testing.kubernetes.collector import Collector
-from watcher_sync.testing.kubernetes.kubelet import Kubelets
-from watcher_sync.testing.kubernetes.resources import PODS
-from watcher_sync.testing.kubernetes.store import Object
+from watcher_sync.testing.kubernetes.resources import NAMESPACES, NODES, PODS
+from watcher_sync.testing.kubernetes.store import Item, Object, Store
 from watcher_sync.testing.kubernetes.workloads import Workloads
+from watcher_sync.testing.kubernetes.writes import FOREGROUND, ORPHAN, Writes
+
+
+class Collector:
+    """The garbage collector: deletes or releases the objects of a deleted owner. Runs under the store's lock.
+
+    Background: objects are deleted after their owner. Foreground: they are deleted first, and the owner after the last
+    of them. Orphan: they lose the reference and remain. A deleted namespace deletes all of its objects.
+    """
+
+    def __init__(self, store: Store, writes: Writes) -> None:
+        self._store = store
+        self._writes = writes
+        self._seen = -1
+
+    def turn(self) -> None:
+        everything = self._store.everything()
+        dying = [item for item in everything if item.deleting]
+        if not dying and self._seen == self._store.removals:
+            return
+        self._seen = self._store.removals
+        dependents: dict[str, list[Item]] = collections.defaultdict(list)
+        for item in everything:
+            if item.owner:
+                dependents[item.owner].append(item)
+        for owner in dying:
+            self._release(owner, dependents[owner.uid], everything)
+        alive = {item.uid for item in everything}
+        self._writes.delete_all(
+            item for owner, items in dependents.items() if owner not in alive for item in items if not item.deleting
+        )
+
+    def _release(self, owner: Item, dependents: list[Item], everything: list[Item]) -> None:
+        """The next step towards the end of an object that waits for others."""
+        finalizers = owner.decoded()["metadata"].get("finalizers") or ()
+        if ORPHAN in finalizers:
+            for item in dependents:
+                self._orphan(item)
+            self._take_off(owner, ORPHAN)
+        elif FOREGROUND in finalizers:
+            self._writes.delete_all(item for item in dependents if not item.deleting)
+            if not dependents:
+                self._take_off(owner, FOREGROUND)
+        elif owner.resource == NAMESPACES and "kubernetes" in finalizers:
+            inside = [item for item in everything if item.namespace == owner.name]
+            self._writes.delete_all(item for item in inside if not item.deleting)
+            if not inside:
+                self._take_off(owner, "kubernetes")
+
+    def _orphan(self, item: Item) -> None:
+        obj = item.decoded()
+        references = obj["metadata"]["ownerReferences"]
+        obj["metadata"]["ownerReferences"] = [each for each in references if each["uid"] != item.owner]
+        self._writes.update(item.resource, item.namespace, item.name, obj)
+
+    def _take_off(self, owner: Item, finalizer: str) -> None:
+        obj = owner.decoded()
+        obj["metadata"]["finalizers"] = [each for each in obj["metadata"]["finalizers"] if each != finalizer]
+        self._writes.update(owner.resource, owner.namespace, owner.name, obj)
+
+
+FIRST_NODES = 3
+
+
+class Kubelets:
+    """The scheduler and the kubelets: they assign pods to nodes, run them and remove deleted ones.
+
+    One turn moves each pod one step: from no node to a node, then to Running and ready, or from a deletionTimestamp to
+    removal. A turn does not change a running pod, whatever state a test gave it. Every method runs under the store's
+    lock.
+    """
+
+    def __init__(self, store: Store, writes: Writes) -> None:
+        self._store = store
+        self._writes = writes
+        self._placed = itertools.count()
+        self.working = True
+        """When they do not work, new pods stay Pending and old ones Terminating."""
+
+    def turn(self) -> None:
+        if not self.working:
+            return
+        nodes = [item.name for item in self._store.items(NODES)] or self._first_nodes()
+        for pod in self._store.items(PODS):
+            if pod.deleting:
+                self._finish(pod)
+            elif not pod.node:
+                obj = pod.decoded()
+                obj["spec"]["nodeName"] = nodes[next(self._placed) % len(nodes)]
+                self._writes.update(PODS, pod.namespace, pod.name, obj)
+            elif pod.phase == "Pending":
+                self._run(pod)
+
+    def _first_nodes(self) -> list[str]:
+        names = [f"node-{number}" for number in range(FIRST_NODES)]
+        for name in names:
+            self._writes.create(NODES, "", node(name), keep_status=True)
+        return names
+
+    def _run(self, pod: Item) -> None:
+        obj = pod.decoded()
+        number = next(self._placed) + 1
+        status = pod_status(obj, "Running", ready=True)
+        status["podIP"] = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+        self._writes.update(PODS, pod.namespace, pod.name, {"status": status}, subresource="status")
+
+    def _finish(self, pod: Item) -> None:
+        """The grace period is over."""
+        if not pod.decoded()["metadata"].get("finalizers"):
+            self._store.remove(pod)
 
 
 class Unsettled(Exception):

@@ -18,7 +18,6 @@ or which :func:`inventory_of` makes of a simulated cloud.
 ``placement``      Placement: inventories, usages, allocations, traits
 ``population``     Fills an inventory with many hosts and servers at once
 ``records``        The records of a fake cloud: hosts, servers, flavors, aggregates, migrations
-``requests``       Counts the requests of clients
 ``server_views``   The representations of servers, encoded once
 ``servers``        Nova's lists of servers: filters, order and pages
 ``simulated``      An inventory that follows a simulated cloud

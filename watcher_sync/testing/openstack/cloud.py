@@ -14,12 +14,11 @@ from watcher_sync.testing.http.faults import Fault, Faults
 from watcher_sync.testing.http.listener import Listener
 from watcher_sync.testing.openstack.compute import Compute
 from watcher_sync.testing.openstack.faults import Action, Condition
-from watcher_sync.testing.openstack.http import Endpoint, Serve, ServiceHandler
+from watcher_sync.testing.openstack.http import Endpoint, OpenStackRequests, Serve, ServiceHandler
 from watcher_sync.testing.openstack.identity import DOMAIN, PASSWORD, REGION, USERS, Identity
 from watcher_sync.testing.openstack.inventory import Inventory
 from watcher_sync.testing.openstack.messages import Request, ServiceType
 from watcher_sync.testing.openstack.placement import Placement
-from watcher_sync.testing.openstack.requests import OpenStackRequests
 
 
 class FakeOpenStack:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP/1.1 for the services: requests, answers and the injected faults.
+"""HTTP/1.1 for the services: requests and their count, answers and the injected faults.
 
 Each service listens on a port of its own, so that a test can take one away and let clients find its port closed.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from watcher_sync.testing.http.faults import Faults
@@ -16,7 +18,52 @@ from watcher_sync.testing.http.handler import Handler
 from watcher_sync.testing.http.listener import Listener
 from watcher_sync.testing.openstack.faults import Action, Do, ExpireTokens, Garbage
 from watcher_sync.testing.openstack.messages import ApiError, Request, Response, ServiceType
-from watcher_sync.testing.openstack.requests import OpenStackRequests
+
+STORED: Final = 20_000
+"""How many of the last requests are stored."""
+
+
+class OpenStackRequests:
+    """The count of requests by service, method and path, and the last :data:`STORED` of them. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: collections.Counter[tuple[ServiceType, str, str]] = collections.Counter()
+        self._last: collections.deque[Request] = collections.deque(maxlen=STORED)
+
+    def add(self, request: Request) -> None:
+        with self._lock:
+            self._counts[request.service, request.method, request.path] += 1
+            self._last.append(request)
+
+    def count(self, path: str = "", *, service: ServiceType | None = None, method: str | None = None) -> int:
+        """Requests so far.
+
+        :param path: part of the path, such as ``/servers/detail``.
+        """
+        with self._lock:
+            return sum(
+                count
+                for (a_service, a_method, a_path), count in self._counts.items()
+                if path in a_path and service in (None, a_service) and method in (None, a_method)
+            )
+
+    def by_path(self) -> dict[tuple[ServiceType, str, str], int]:
+        """(service, method, path) -> count."""
+        with self._lock:
+            return dict(self._counts)
+
+    def last(self) -> list[Request]:
+        """The newest at the end."""
+        with self._lock:
+            return list(self._last)
+
+    def clear(self) -> None:
+        """Begin to count again."""
+        with self._lock:
+            self._counts.clear()
+            self._last.clear()
+
 
 Serve = Callable[[Request], Response]
 

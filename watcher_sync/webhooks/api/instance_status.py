@@ -19,8 +19,7 @@ from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.identity.visibility import hidden_from
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity
-from watcher_sync.model.onap.documents import status_document
-from watcher_sync.model.onap.instances import INSTANCE_KINDS
+from watcher_sync.model.onap.documents import INSTANCE_KINDS, status_document
 from watcher_sync.model.view import View
 from watcher_sync.storage.table_model import TableModel
 from watcher_sync.storage.writing.journal import read_head

@@ -13,7 +13,7 @@ import yaml
 
 from watcher_sync.client import connect
 from watcher_sync.client.shell import run
-from watcher_sync.client.watch import factory
+from watcher_sync.client.watch import manager
 from watcher_sync.testing.watch.service import FakeWatchService, Refusal
 from watcher_sync.testing.watch.topic import FakeTopic
 
@@ -88,10 +88,10 @@ def test_options_of_the_stream_need_a_topic(service, capsys):
 def test_the_default_address_is_the_host_of_the_api_and_the_port_of_the_outlet(endpoint, address, monkeypatch):
     made = []
 
-    def manager(host, port, *_, **settings):
+    def make(host, port, *_, **settings):
         made.append((host, port, settings["tls"] is not None, settings["harvester"]))
 
-    monkeypatch.setattr(factory, "WatchManager", manager)
+    monkeypatch.setattr(manager, "WatchManager", make)
     connect(endpoint).watch_manager(address=address)
 
     host, port = ("outlet", 99) if address else ("api.example.com", 8776)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher_sync.client.watch.factory import refresh_interval
-from watcher_sync.client.watch.tokens import MIN_REFRESH_SECONDS, expiry, refresh_in
+from watcher_sync.client.watch.manager import refresh_interval
+from watcher_sync.client.watch.refresher import MIN_REFRESH_SECONDS, expiry, refresh_in
 
 NOW = 1_800_000_000.0
 

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from watcher_sync.client.watch.watermarks import WatermarkWriter
+from watcher_sync.client.watch.sequences import WatermarkWriter
 
 
 class Store:

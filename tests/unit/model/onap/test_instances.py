@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.model.vnf.world import World, registered
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.onap.instances import INSTANCE_KINDS, InstanceIndex, find_instance, resources_of
+from watcher_sync.model.onap.documents import INSTANCE_KINDS, InstanceIndex, find_instance, resources_of
 
 FIELDS = {
     "vnf_instance": {"registration": {"name": "one"}},

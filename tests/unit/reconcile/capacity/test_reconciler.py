@@ -9,7 +9,7 @@ from tests.unit.reconcile.capacity.conftest import Reporting
 from watcher_sync.exceptions import ConfigError, ReconcileError
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.reconcile.capacity.base import HostCapacity, ResourceInventory
-from watcher_sync.reconcile.capacity.plugins import load_providers
+from watcher_sync.reconcile.plugins import load_providers
 
 
 def test_what_a_provider_reports_is_written_and_what_it_does_not_report_stays_unknown(site, run):

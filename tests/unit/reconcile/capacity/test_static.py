@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from watcher_sync.reconcile.capacity import static
 from watcher_sync.reconcile.capacity.base import CapacityError, ResourceInventory
-from watcher_sync.reconcile.capacity.plugins import make_provider
+from watcher_sync.reconcile.plugins import make_provider
 
 GOOD = """
 hosts:

@@ -10,7 +10,7 @@ import pytest
 from tests.nova_sites import NovaSite, truth
 from watcher_sync.exceptions import ReconcileError
 from watcher_sync.reconcile import openstack_transport
-from watcher_sync.storage.groups.inventories import read_inventory
+from watcher_sync.storage.groups.source_status import read_inventory
 from watcher_sync.testing.openstack import Answer, Cut, FakeOpenStack, Garbage, server_error
 from watcher_sync.testing.openstack.messages import ApiError
 

@@ -8,7 +8,7 @@ import datetime
 import pytest
 
 from tests.nova_sites import NovaSite, truth
-from watcher_sync.storage.groups.inventories import read_inventory
+from watcher_sync.storage.groups.source_status import read_inventory
 from watcher_sync.testing.openstack import FakeOpenStack, Flavor, Server, ServerFault, forbidden
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from tests.nova_sites import NovaSite, truth
 from watcher_sync.events import Event
 from watcher_sync.handlers.nova.ordering import listed_version
 from watcher_sync.model.changes import Delete
-from watcher_sync.reconcile.nova import restoring
+from watcher_sync.reconcile.nova import writer
 from watcher_sync.testing.openstack import FakeOpenStack, Flavor
 
 pytestmark = pytest.mark.slow
@@ -51,7 +51,7 @@ def test_a_server_that_was_taken_for_deleted_is_restored(buried: NovaSite, cloud
 def test_one_run_restores_a_limited_number_and_the_next_runs_the_rest(
     buried: NovaSite, cloud: FakeOpenStack, monkeypatch, caplog
 ):
-    monkeypatch.setattr(restoring, "MAX_RESTORED", 5)
+    monkeypatch.setattr(writer, "MAX_RESTORED", 5)
     caplog.set_level(logging.INFO, "watcher_sync.reconcile")
     reconciler = buried.reconciler()
     restored = []
@@ -79,7 +79,7 @@ def test_a_restored_server_that_cannot_be_stored_fails_neither_the_run_nor_the_o
 
 
 def test_servers_that_cannot_be_restored_keep_no_others_waiting(site: NovaSite, cloud: FakeOpenStack, monkeypatch):
-    monkeypatch.setattr(restoring, "MAX_RESTORED", 3)
+    monkeypatch.setattr(writer, "MAX_RESTORED", 3)
     site.reconcile()
     servers = list(cloud.inventory.servers)
     bury(site, servers)

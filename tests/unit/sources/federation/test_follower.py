@@ -18,11 +18,10 @@ from watcher_sync.client.watch import EventType, Unauthenticated, WatchError, Wa
 from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.federation import follower
-from watcher_sync.sources.federation.cursor import read_cursor
 from watcher_sync.sources.federation.follower import Follower
 from watcher_sync.sources.federation.options import RegionSettings
 from watcher_sync.sources.federation.region import RegionChanges, RegionDeletion, RegionPage
-from watcher_sync.sources.federation.states import RegionDocument, is_loop, loop_of
+from watcher_sync.sources.federation.states import RegionDocument, is_loop, loop_of, read_cursor
 from watcher_sync.wire.watch import events_pb2
 
 LINK = "/management/v1alpha1/watchtopics/federation"

@@ -19,7 +19,7 @@ from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.sources.kubernetes import paging
+from watcher_sync.sources.kubernetes import lister_watcher
 from watcher_sync.sources.kubernetes.connection import TransportError
 from watcher_sync.sources.kubernetes.options import ReflectorSettings
 from watcher_sync.sources.kubernetes.reflector import Reflector
@@ -109,7 +109,7 @@ def test_a_handler_gets_what_the_page_was_decoded_to_and_decodes_nothing(
     assert [isinstance(event.data, PartialPayload) for event in seen] == [True] * 3
     cluster.events = seen
     monkeypatch.setattr(payloads, "_DECODERS", {})
-    monkeypatch.setattr(paging, "_decode", None)
+    monkeypatch.setattr(lister_watcher, "_decode", None)
     assert cluster.outcomes() == ["applied"] * 3
     assert listed.type.endswith(".listed")
 
@@ -180,8 +180,8 @@ def test_an_event_can_be_read_as_anything_that_its_text_says() -> None:
 
 def test_a_page_is_cut_into_texts_once_however_many_of_them_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     events = Cluster([page(*map(pod, range(50)))]).events[:-1]
-    times, decode = [], paging._decode
-    monkeypatch.setattr(paging, "_decode", lambda body: times.append(1) or decode(body))
+    times, decode = [], lister_watcher._decode
+    monkeypatch.setattr(lister_watcher, "_decode", lambda body: times.append(1) or decode(body))
     assert [json.loads(event.data.text) for event in events] == [pod(number) for number in range(50)]
     assert times == [1]
 

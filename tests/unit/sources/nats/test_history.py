@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from watcher_sync.events import Event
-from watcher_sync.sources.gaps import Gaps
+from watcher_sync.sources.base import Gaps
 from watcher_sync.sources.nats.cursor import Place, Restoration, StreamCursor, read_cursor, read_start
 from watcher_sync.sources.nats.discards import REPORT_INTERVAL_SECONDS, Discards
 from watcher_sync.sources.nats.history import StreamHistory

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forgets a source that is not configured any more: its entities, and all else that is stored of it."""
+"""What an operator repairs by hand with the engines stopped: the position of a source, and what a removed source left.
+
+:func:`rewind` has the next start of a source read history again. :func:`forget` deletes the entities of a source that
+is not configured any more. Then it deletes all else that is stored of the source.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +16,21 @@ from typing import Final
 import msgspec
 from oslo_config import cfg
 
+from watcher_sync.assembly.engine import make_lease
+from watcher_sync.assembly.sources import make_unstarted
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.events import Event
-from watcher_sync.exceptions import ConfigError
+from watcher_sync.exceptions import ConfigError, LeaseHeld
 from watcher_sync.model.changes import Change, Delete, Outcome, Version
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.view import View
-from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.database.database_time import read_clock
 from watcher_sync.storage.groups import removed_sources
 from watcher_sync.storage.groups.source_status import REMOVED, SourceRow, list_sources
 from watcher_sync.storage.writing.journal import FORGETS_TOMBSTONE
+from watcher_sync.storage.writing.source_cursors import write_cursor
 from watcher_sync.storage.writing.store import Store
 
 _PORTION_ENTITIES: Final = 200
@@ -144,3 +150,29 @@ def _deletion(kind: Kind, entity_id: str, name: str) -> tuple[Event, Callable[[V
             yield Delete(kind.name, entity_id, Version(entity.versions[kind.anchor_position] + _AFTER))
 
     return event, changes
+
+
+def rewind(conf: cfg.ConfigOpts, store: Store, name: str, to: str) -> None:
+    """Set the position of one source. The lease is held meanwhile, so no engine of the group reads or writes it.
+
+    :param to: a place in the transport's history, in the words of the driver.
+    :raises ConfigError: there is no such source or place, or the source has no position that can be set.
+    :raises LeaseHeld: an engine leads.
+    :raises DatabaseUnavailable: the database is unavailable.
+    """
+    source = make_unstarted(conf, name, store.cursors().get(name))
+    try:
+        position = source.cursor_at(to)
+    except NotImplementedError:
+        driver = conf[f"source_{name}"].driver
+        raise ConfigError(f"source {name}: the driver {driver} has no stored position that can be rewound") from None
+    lease = make_lease(conf, store)
+    holder = lease.take_unless_led()
+    if holder is not None:
+        raise LeaseHeld(
+            f"engine group {lease.name!r} is led by {holder.holder.split('/')[0]}; stop its engines, then rewind"
+        )
+    try:
+        write_cursor(store.database, store.tables, name, position)
+    finally:
+        lease.give_back()

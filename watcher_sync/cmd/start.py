@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entry points of the client and of the services: they set up signals before they import any library.
+
+The default action of SIGHUP ends a process. A service ignores it from the start until it handles it. When it does, it
+reads its files again, so no SIGHUP is lost.
+
+A shell without job control starts background jobs with SIGINT ignored, and Python leaves it so. SIGINT would have no
+effect on such a job and on its children.
+
+Most commands of the client only send requests to an API, so the client does not wait for the engine's libraries.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+
+def client() -> None:
+    """``watcher-sync``: the client; each command is an entry point in ``watcher_sync.cli``."""
+    accept_interrupt()
+    argv = sys.argv[1:]
+    if not argv:
+        print("error: no command given; see watcher-sync --help", file=sys.stderr)
+        sys.exit(2)
+    from watcher_sync.client import shell
+
+    sys.exit(shell.run(argv))
+
+
+def engine() -> None:
+    """``watcher-sync-engine``: reads the sources and maintains the model."""
+    _set_up_service()
+    from watcher_sync.cmd import engine_service
+
+    engine_service.main()
+
+
+def outlet() -> None:
+    """``watcher-sync-outlet``: hands the changes of the journal on to subscribers."""
+    _set_up_service()
+    from watcher_sync.cmd import outlet_services
+
+    outlet_services.main()
+
+
+def api() -> None:
+    """``watcher-sync-api``: the REST API on the standard library's server, for development."""
+    _set_up_service()
+    from watcher_sync.cmd import api_server
+
+    api_server.main()
+
+
+def accept_interrupt() -> None:
+    """Set Python's own handler of SIGINT where the process inherits that it is ignored. For the main thread."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _set_up_service() -> None:
+    """Ignore SIGHUP until another function of this process sets a handler, and accept SIGINT. For the main thread."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    accept_interrupt()
