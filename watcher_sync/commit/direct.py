@@ -31,7 +31,7 @@ from watcher_sync.model.model import Written
 from watcher_sync.model.staged import Staged
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import View
-from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.storage.database.database import retried
 from watcher_sync.storage.table_model import TableModel
 from watcher_sync.storage.writing.locked import LockedStore, lock_head
 from watcher_sync.storage.writing.store import Store

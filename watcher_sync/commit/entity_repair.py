@@ -23,7 +23,7 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import WatcherSyncError
 from watcher_sync.model.changes import WRITTEN_HERE, Version
 from watcher_sync.model.kinds import Kind
-from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.storage.database.database import retried
 from watcher_sync.storage.writing.journal import FORGETS_LAST_SEEN, JournalRow, is_of_kind, versions_of
 
 RESET: Final = FORGETS_LAST_SEEN

@@ -15,8 +15,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Entity, Kinds
-from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.drifts import Drift, list_drifts
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.table_model import TableModel

@@ -21,8 +21,7 @@ from oslo_db.exception import DBDeadlock, DBDuplicateEntry
 
 from watcher_sync.exceptions import QuotaReached, WatcherSyncError
 from watcher_sync.model.watch.topics import WatchTopic, parse_spec
-from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.database.database_time import database_now
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import lock_head

@@ -24,8 +24,7 @@ from oslo_log import log as logging
 
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.periodic import Outage, PeriodicThread
-from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.groups.leases import is_dead_here, process_name
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.webhooks.rows import OUTLET, SHARDS

@@ -20,8 +20,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import QuotaReached, WatcherSyncError
-from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import read_head
 from watcher_sync.webhooks.rows import (

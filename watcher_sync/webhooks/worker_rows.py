@@ -17,8 +17,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import LeaseLost
-from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.database.database import MAX_PACKET, translated
+from watcher_sync.storage.database.database import MAX_PACKET, retried, translated
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.storage.writing.statements import Statements, hex_text

@@ -18,7 +18,7 @@ from typing import Final
 from oslo_log import log as logging
 
 from watcher_sync.exceptions import DatabaseUnavailable, RowRefused, StorageError
-from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.storage.database.database import retried
 from watcher_sync.storage.writing import journal
 from watcher_sync.storage.writing.locked import lock_head
 from watcher_sync.storage.writing.store import Store

@@ -29,8 +29,7 @@ from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.storage.database import database
-from watcher_sync.storage.database.conflicts import retried, run_with_retries
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import retried, run_with_retries, translated
 from watcher_sync.storage.database.time_limits import CommitWatch
 from watcher_sync.storage.groups.leases import EngineLease
 from watcher_sync.storage.writing.commits import Commit, Fence

@@ -39,7 +39,7 @@ from watcher_sync.api.http.problems import Problem, bad_request
 from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.schemas import Schema
 from watcher_sync.api.http.validation import pointer, require_valid, validator
-from watcher_sync.storage.database.conflicts import run_with_retries
+from watcher_sync.storage.database.database import run_with_retries
 
 JSON = "application/json"
 

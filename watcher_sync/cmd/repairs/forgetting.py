@@ -19,8 +19,7 @@ from watcher_sync.model.changes import Change, Delete, Outcome, Version
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.view import View
-from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.database.database_time import read_clock
 from watcher_sync.storage.groups import removed_sources
 from watcher_sync.storage.groups.source_status import REMOVED, SourceRow, list_sources

@@ -22,7 +22,7 @@ from watcher_sync.handlers import sortable
 from watcher_sync.model.changes import Change, Outcome, Upsert, Version
 from watcher_sync.model.entities import ComputeNode
 from watcher_sync.model.view import View
-from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.storage.database.database import retried
 
 _KIND: Final = "compute_node"
 _MAX_HOSTS: Final = 200

@@ -21,7 +21,7 @@ from watcher_sync.model.entities import ComputeNode
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.reconcile.liveness.rules import by_service
-from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.storage.database.database import retried
 from watcher_sync.storage.drifts import FieldDifference
 
 LOG = logging.getLogger(__name__)

@@ -31,7 +31,7 @@ from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.reconcile.nova.live import Facets
-from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.storage.database.database import retried
 from watcher_sync.storage.drifts import FieldDifference
 
 _MAX_ENTITIES: Final = 100

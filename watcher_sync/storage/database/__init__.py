@@ -2,8 +2,7 @@
 """The database: engine, sessions, dialects, time, and what is tried again.
 
 ``background``     Runs a function in a daemon thread
-``conflicts``      Runs a transaction again at once after a deadlock
-``database``       Connects to the database, and classifies its errors
+``database``       Connects to the database, classifies its errors, and runs a transaction again after a conflict
 ``database_time``  The time of the database, for deletions by age
 ``file_modes``     The modes of the files that our processes write
 ``pages``          Pages of a query that are bounded in rows and in bytes

@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connects to the database, and classifies its errors.
+"""Connects to the database, classifies its errors, and runs a transaction again after a conflict.
 
 A commit can fail in four ways. The database is unavailable (:class:`DatabaseUnavailable`): the caller retries. It ends
-the transaction in favour of another one (:class:`TransactionConflict`): the caller retries at once. It
-refuses a value (:class:`RowRefused`): the caller searches for the event. Another writer was first: the commit itself
+the transaction in favour of another one (:class:`TransactionConflict`): :func:`run_with_retries` runs it again at once.
+It refuses a value (:class:`RowRefused`): the caller searches for the event. Another writer was first: the commit itself
 notices. :func:`translated` maps the errors of every driver to these exceptions. Unknown errors count as unavailable,
 so no event is dropped because of an outage.
+
+Conflicts are part of normal work, and no outage. Two transactions lock the same rows in different orders, or two nodes
+of a Galera cluster commit changes of the same row.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging as stdlib_logging
+import random
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 from oslo_config import cfg
@@ -24,13 +30,23 @@ from oslo_db.sqlalchemy import engines
 from sqlalchemy import event as sa_event
 from sqlalchemy import exc as sa_exc
 
+from watcher_sync.backoff import doubled
 from watcher_sync.conf import database as limit_options
 from watcher_sync.conf.opts import DATABASE_DEFAULTS, SQLITE
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, RowRefused, StorageError, TransactionConflict
 from watcher_sync.storage.database import time_limits
-from watcher_sync.storage.database.conflicts import retried
 from watcher_sync.storage.database.file_modes import restrict
 from watcher_sync.storage.database.sqlite_file import DatabaseFile
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_RETRY_SECONDS: Final = 10.0
+"""After this time a conflict counts as an outage."""
+
+_MOST_CONFLICTS: Final = 50
+_FIRST_DELAY_SECONDS: Final = 0.005
+_MAX_DELAY_SECONDS: Final = 0.1
 
 _SUPPORTED = ("sqlite", "postgresql", "mysql")
 
@@ -137,6 +153,35 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     limit_options.register_opts(conf)
     for name, value in DATABASE_DEFAULTS.items():
         conf.set_default(name, value, group="database")
+
+
+def run_with_retries(work: Callable[[], T], on_lock_timeout: Callable[[], None] = lambda: None) -> T:
+    """Return what a function returns that runs one whole transaction; run it again after a conflict.
+
+    :param on_lock_timeout: called after a wait for a lock that took as long as a wait may.
+    :raises TransactionConflict: there were conflicts for 10 seconds, or 50 of them.
+    """
+    until = time.monotonic() + _RETRY_SECONDS
+    for conflicts in range(_MOST_CONFLICTS):
+        try:
+            return work()
+        except TransactionConflict as exc:
+            if time.monotonic() >= until:
+                raise
+            if exc.waited:
+                on_lock_timeout()
+        time.sleep(random.uniform(0, doubled(_FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS, conflicts)))  # noqa: S311 - jitter
+    return work()
+
+
+def retried(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a function that runs one whole transaction run it again after a conflict."""
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        return run_with_retries(lambda: function(*args, **kwargs))
+
+    return wrapper
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:

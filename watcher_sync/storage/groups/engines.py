@@ -16,8 +16,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kinds
-from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.database.database_time import database_now
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.statements import Statements

@@ -15,8 +15,7 @@ import sqlalchemy as sa
 
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import Kinds
-from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.schema.tables import Tables
 
 _TABLE = Tables(Kinds()).inventories

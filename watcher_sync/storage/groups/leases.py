@@ -24,8 +24,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost, RowRefused
-from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.database.database_time import database_now
 from watcher_sync.storage.database.time_limits import end_stalled_transactions
 from watcher_sync.storage.schema import schema

@@ -23,8 +23,7 @@ import sqlalchemy as sa
 from oslo_db.exception import DBDeadlock
 
 from watcher_sync.exceptions import DatabaseUnavailable, RowRefused
-from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.database.database_time import database_now
 from watcher_sync.storage.schema.tables import Tables
 

@@ -18,8 +18,7 @@ import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.scopes import EntityScope
-from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.groups.source_status import REMOVED, SourceRow
 from watcher_sync.storage.schema.tables import Tables
 

@@ -18,8 +18,7 @@ import sqlalchemy as sa
 
 from watcher_sync.exceptions import SchemaMissing
 from watcher_sync.storage import epochs
-from watcher_sync.storage.database.conflicts import run_with_retries
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import run_with_retries, translated
 from watcher_sync.storage.schema import kind_tables
 from watcher_sync.storage.schema.tables import Tables
 

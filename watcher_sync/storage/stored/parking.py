@@ -13,8 +13,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.events import MAX_PORTION_BYTES, Event
-from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.stored.stored_events import event_of
 from watcher_sync.storage.writing.commit_store import CommitStore

@@ -14,8 +14,7 @@ import sqlalchemy as sa
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import WatcherSyncError
-from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.stored.stored_events import event_of
 from watcher_sync.storage.writing.store import Store
 

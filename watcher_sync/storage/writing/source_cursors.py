@@ -15,8 +15,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.statements import Statements
 

@@ -41,8 +41,7 @@ from watcher_sync.model.staged import Key
 from watcher_sync.storage import epochs
 from watcher_sync.storage.database import sqlite_file, time_limits
 from watcher_sync.storage.database.background import run_in_background
-from watcher_sync.storage.database.conflicts import run_with_retries
-from watcher_sync.storage.database.database import MAX_PACKET, no_duplicates, translated
+from watcher_sync.storage.database.database import MAX_PACKET, no_duplicates, run_with_retries, translated
 from watcher_sync.storage.database.database_time import DatabaseTime
 from watcher_sync.storage.database.time_limits import CommitWatch
 from watcher_sync.storage.epochs import Position, position_of
