@@ -4,7 +4,7 @@
 A request passes from outside in::
 
     envelope (request id, logs, headers)  ->  span (with [tracing] enabled)
-        ->  metrics, healthcheck (no authentication)  ->  authentication  ->  caller  ->  audit  ->  rate limits
+        ->  authentication (all paths but /healthcheck and /metrics)  ->  caller  ->  audit  ->  rate limits
         ->  Falcon: validation, resource
 
 ``_MIDDLEWARES`` contains the functions that wrap the application in WSGI middlewares, outermost last.
@@ -12,6 +12,7 @@ A request passes from outside in::
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -70,9 +71,7 @@ _MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (
     rate_limits.wrap,
     audit.wrap,
     request_context.wrap,
-    authentication.wrap,
-    healthcheck.wrap,
-    metrics.wrap,
+    functools.partial(authentication.wrap, exempt={healthcheck.PATH: healthcheck.wrap, metrics.PATH: metrics.wrap}),
     spans.wrap,
     envelope.wrap,
 )
