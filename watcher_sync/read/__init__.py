@@ -13,7 +13,6 @@
 ``member_states``     The state of an entity as one text, the health that it means, and the number of entities by state
 ``past``              The model as it was: its moments, its tables, and what a change undid
 ``reading``           Reads entities and their history from the tables
-``removed_entities``  Marks the entities of removed sources
 ``row_entities``      The values that fields of entities had at journal rows
 ``search``            Finds entities by their names and ids
 """

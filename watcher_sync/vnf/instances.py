@@ -18,7 +18,6 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.api.entities import as_of
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_list import ListRequest
 from watcher_sync.api.entities.quotas import Quotas
@@ -286,7 +285,7 @@ class VnfInstanceList(WritableList):
 
         rows: list[dict[str, Any]] = []
         end = request.after
-        with as_of.reading(call, collection.service, collection.kinds_read) as source:
+        with collection.service.source(call, collection.kinds_read) as source:
             for _ in range(_MAX_READS):
                 page = request.read(source, collection.names, NOTHING_HIDDEN, after=end)
                 more = page.more

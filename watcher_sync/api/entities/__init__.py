@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entities of each kind: lists, items, histories, writes, views.
 
-``as_of``                   The parameter ``as_of`` of lists, items, search and topology: the model as it was
 ``changed_states``          ``GET /v1/states``: the states of what changed after a position, for a copy of the model
 ``compute_model``           ``GET /v1/compute_model``: hosts and servers of one generation, for optimisers
 ``differences``             ``GET /v1/diff``: what changed of each entity between two moments

@@ -32,7 +32,6 @@ from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import Problem, not_found
 from watcher_sync.api.http.rules import PROJECT_MEMBER
 from watcher_sync.api.http.schemas import Schema
-from watcher_sync.api.identity.visibility import hidden_from
 from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Delete, Outcome, Upsert
@@ -288,7 +287,7 @@ def put(
 def answer(call: Call, kind: Kind, entity: Entity, writable: WritableKind, status: int) -> None:
     """Answers with the entity and its ETag."""
     call.response.set_header("ETag", etags.of(kind, entity.seq))
-    document = seen(writable.document(kind, entity), hidden_from(call.context, kind))
+    document = seen(writable.document(kind, entity), call.context.hidden(kind))
     call.answer({**document, "seq": entity.seq}, status)
 
 

@@ -24,6 +24,8 @@ from watcher_sync.api.http.envelope import ids_of, note_actor
 from watcher_sync.api.http.problems import Problem
 from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS, ALL_PROJECTS
 from watcher_sync.events import Actor
+from watcher_sync.model.kinds import Kind
+from watcher_sync.model.visibility import NOTHING_HIDDEN, Hidden
 
 NO_PROJECT = ""
 """The project of the policy's target where there is none. No token has it."""
@@ -99,6 +101,23 @@ class RequestContext:
     def sees_admin_only(self) -> bool:
         """Whether the caller sees the fields that tell of hosts."""
         return self.may_on(ADMIN_ONLY_FIELDS, None)
+
+    def hidden(self, kind: Kind) -> Hidden:
+        """What the caller does not see of the entities of a kind."""
+        return NOTHING_HIDDEN if not kind.admin_only or self.sees_admin_only else kind.admin_only
+
+    def require_visible(self, kind: Kind, names: Iterable[str]) -> Hidden:
+        """Requires that the caller sees the fields that the request names.
+
+        :returns: what the caller does not see of the kind.
+        :raises Problem: 403 when the request names a field that it does not see.
+        """
+        hidden = self.hidden(kind)
+        for name in names:
+            if hidden.get(name) == ():
+                refused = self.refusal([ADMIN_ONLY_FIELDS])
+                raise Problem(refused.status, f"{refused.detail} (field {name})")
+        return hidden
 
 
 def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:

@@ -64,11 +64,6 @@ def visibility(context: RequestContext, kinds: Mapping[str, Kind]) -> Visibility
     return Visibility(context.scope, hidden)
 
 
-def hidden_from(context: RequestContext, kind: Kind) -> Hidden:
-    """What the caller does not see of the entities of a kind."""
-    return NOTHING_HIDDEN if not kind.admin_only or context.sees_admin_only else kind.admin_only
-
-
 def sight_of(call: Call, kinds: Mapping[str, Kind]) -> Visibility:
     """What the caller sees, restricted to what it asks for with ``all_projects`` and ``kind``.
 

@@ -22,9 +22,9 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.api.http import schemas
-from watcher_sync.api.http.epochs import EPOCH_HEADER, QUERY, beyond, require_epoch
 from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
+from watcher_sync.api.http.positions import EPOCH_HEADER, QUERY, beyond, require_epoch
 from watcher_sync.api.http.problems import Problem, bad_request
 from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.identity.visibility import visibility

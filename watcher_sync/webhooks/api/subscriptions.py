@@ -20,16 +20,15 @@ import msgspec
 
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.bodies import Body
-from watcher_sync.api.http.epochs import QUERY, require_epoch
 from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
+from watcher_sync.api.http.positions import QUERY, present
 from watcher_sync.api.http.problems import Problem, bad_request, not_found
 from watcher_sync.api.http.request_context import NO_PROJECT
 from watcher_sync.api.http.rules import ALL_PROJECTS, PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.service import Service
 from watcher_sync.exceptions import JournalPurged, QuotaReached
 from watcher_sync.read.reading import oldest_seq
-from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.table_model import TableModel
 from watcher_sync.webhooks.api import bodies
 from watcher_sync.webhooks.api.instance_status import TAG, InstanceStatus, find_visible, project_of
@@ -291,9 +290,8 @@ class SubscriptionReplay:
         subscription, _ = store.find(call, instance_id, name)
         store.requests.require_enabled()
         with store.service.reading() as connection:
-            position = read_position(connection, store.service.tables)
+            position = present(call, connection, store.service.tables)
             head = position.seq
-            require_epoch(call, position)
             oldest = oldest_seq(connection, store.service.tables)
         if since > head:
             raise bad_request("body", "/since", f"is after the end of the journal, {head} of epoch {position.epoch}")
