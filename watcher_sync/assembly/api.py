@@ -41,10 +41,13 @@ from watcher_sync.api.http.versions import LOGIN, OpenApi, Version1, Versions, r
 from watcher_sync.api.identity import authentication, login, policies
 from watcher_sync.api.operator.drifts import DriftList
 from watcher_sync.api.operator.engines import EngineList
-from watcher_sync.api.operator.leases import LeaseList
-from watcher_sync.api.operator.parked import ParkedList
-from watcher_sync.api.operator.quarantine import QuarantinedEvent, QuarantineList, QuarantineReplay
-from watcher_sync.api.operator.quarantine_reasons import QuarantineReasons
+from watcher_sync.api.operator.quarantine import (
+    ParkedList,
+    QuarantinedEvent,
+    QuarantineList,
+    QuarantineReasons,
+    QuarantineReplay,
+)
 from watcher_sync.api.operator.sources import SourceItem, SourceList
 from watcher_sync.api.service import Service
 from watcher_sync.api.ui.login import LoginResource
@@ -60,6 +63,7 @@ from watcher_sync.operations import Operations
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.vnf import instances as vnf_instances
+from watcher_sync.vnf.operations import LeaseList
 from watcher_sync.vnf.sync import SyncNow
 from watcher_sync.watch.api import events as watch_events
 from watcher_sync.webhooks.api import subscriptions

@@ -35,8 +35,7 @@ from watcher_sync.model.vnf.levels import MAX_ASPECTS, MAX_SCALE_LEVEL, MAX_VDUS
 from watcher_sync.model.vnf.matching import KINDS
 from watcher_sync.operations import DELETE, REGISTER, Operations, Proof
 from watcher_sync.vnf import sol003, sol013
-from watcher_sync.vnf.lease_proof import SECRET, TOKEN, owner_of, proof_of
-from watcher_sync.vnf.operations import OperationItem, OperationList
+from watcher_sync.vnf.operations import SECRET, TOKEN, OperationItem, OperationList, owner_of, proof_of
 from watcher_sync.vnf.sync import SyncNow, VnfSyncResource
 
 KIND = "vnf_instance"

@@ -100,11 +100,7 @@ class Events:
             },
             "kind": {"enum": sorted(service.kinds), "description": "Changes of this kind only."},
             "id": schemas.SHORT_TEXT | {"description": "Changes of the entity with this id only."},
-            "all_projects": {
-                "type": "boolean",
-                "description": "true: the changes of all projects, or 403; false: those of the caller's project alone. "
-                "By default the answer has everything that the caller may see.",
-            },
+            **schemas.all_projects("the changes"),
         }  # fmt: skip
         self._service = service
         self._feed = feed
@@ -213,7 +209,6 @@ def _read_last(service: Service, limit: int, chosen: ChangeFilter) -> tuple[list
 
 
 def _answer(call: Call, rows: list[JournalRow], reached: int, head: Position) -> None:
-    call.response.set_header("Cache-Control", "no-store")
     events = [row.document() for row in rows]
     call.answer({"events": events, "next_since": reached, "head": max(head.seq, reached), "epoch": head.epoch})
 
@@ -271,7 +266,6 @@ def _stream(service: Service, feed: Feed, call: Call, chosen: ChangeFilter) -> N
         raise
     response = call.response
     response.content_type = EVENT_STREAM
-    response.set_header("Cache-Control", "no-store")
     response.set_header("X-Accel-Buffering", "no")
     settings = service.conf.api
     response.stream = stream_of(

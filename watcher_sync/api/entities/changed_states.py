@@ -90,5 +90,4 @@ class ChangedStateList:
         with self._service.reading() as connection:
             present(call, connection, self._service.tables)
             page = self._states.read(connection, call.query["since"], call.query["limit"])
-        call.response.set_header("Cache-Control", "no-store")
         call.answer(msgspec.structs.asdict(page))

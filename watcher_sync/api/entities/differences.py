@@ -58,11 +58,7 @@ class Diff:
                 "to": MOMENT | {"description": "The later moment: a seq or a time; the present by default."},
                 "epoch": QUERY,
                 "kind": {"enum": sorted(service.kinds), "description": "Entities of this kind only."},
-                "all_projects": {
-                    "type": "boolean",
-                    "description": "true: the entities of all projects, or 403; false: those of the caller's project "
-                    "alone. By default the answer has everything that the caller may see.",
-                },
+                **schemas.all_projects("the entities"),
                 **schemas.paging(service.max_limit),
             },
             responses={200: Answer(schemas.collection("differences", _DIFFERENCE, **moments), "A page")},
@@ -102,7 +98,6 @@ class Diff:
                 ],
             )
         marker = None if found.last is None else ",".join(found.last)
-        call.response.set_header("Cache-Control", "no-store")
         documents = [msgspec.structs.asdict(each) for each in found.found]
         call.answer({"differences": documents, **call.next_page(marker), "from": _moment(since), "to": _moment(upto)})
 

@@ -23,8 +23,7 @@ from watcher_sync.api.http.etags import MARK
 from watcher_sync.api.http.operation import Answer, Call, operation
 from watcher_sync.api.http.positions import AS_OF, AS_OF_ANSWER, AS_OF_HEADER, EPOCH_HEADER, PARAMETERS
 from watcher_sync.api.http.problems import bad_request
-from watcher_sync.api.http.request_context import NO_PROJECT
-from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS, ALL_PROJECTS
+from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS
 from watcher_sync.api.service import ReadSource
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
 from watcher_sync.model.visibility import Hidden, seen
@@ -33,14 +32,6 @@ from watcher_sync.read.filters import FieldCondition
 from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.groups.removed_sources import RemovedOfKind
 from watcher_sync.wire.fields import BadEnvelope
-
-_ALL_PROJECTS: dict[str, schemas.Schema] = {
-    "all_projects": {
-        "type": "boolean",
-        "description": "true: the entities of all projects, or 403; false: those of the caller's project alone. By "
-        "default the answer has everything that the caller may see.",
-    }
-}
 
 MAX_IDS = 100
 """Ids that a list may be asked for."""
@@ -102,7 +93,7 @@ class EntityList:
             **collection.fields_parameter(),
             **_REPLICATION,
             **PARAMETERS,
-            **(_ALL_PROJECTS if kind.is_scoped else {}),
+            **(schemas.all_projects("the entities") if kind.is_scoped else {}),
         }  # fmt: skip
 
     def item_schema(self, collection: Collection) -> schemas.Schema:
@@ -265,12 +256,7 @@ def scoped_conditions(kind: Kind, call: Call) -> list[FieldCondition]:
     found = entity_filters.conditions(kind, call.query)
     if not kind.is_scoped:
         return found
-    wanted: bool | None = call.query.get("all_projects")
-    scope = call.context.scope
-    if wanted and scope is not None:
-        raise call.context.refusal([ALL_PROJECTS])
-    if wanted is False:
-        scope = call.context.project_id or NO_PROJECT
+    scope = call.context.scope_of(call.query.get("all_projects"))
     if scope is None:
         return found
     asked = {value for each in found if each.field == PROJECT_FIELD and each.operator == "eq" for value in each.values}

@@ -84,7 +84,6 @@ class Search:
         limit: int = query["limit"]
         with service.source(call, list(kinds)) as source:
             hits = search.search(source.connection, service.tables, kinds, call.context.scope, query["q"], limit + 1)
-        call.response.set_header("Cache-Control", "no-store")
         results = [_document(hit) for hit in hits[:limit]]
         call.answer({"results": results, "more": len(hits) > limit, **source.about()})
 

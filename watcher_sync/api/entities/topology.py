@@ -151,7 +151,6 @@ class Topology:
         service, search, limit = self._service, call.query.get("search", "").lower(), call.query["limit"]
         with service.source(call, self._kinds_read) as source:
             groups = [_group(service, source.connection, g, call.context, search, limit) for g in self._groups]
-        call.response.set_header("Cache-Control", "no-store")
         call.answer({"groups": groups, **source.about()})
 
 

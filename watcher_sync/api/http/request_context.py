@@ -97,6 +97,17 @@ class RequestContext:
         """The only project whose entities the caller sees; None: it sees those of all projects."""
         return None if self.may_on(ALL_PROJECTS, None) else self.project_id or NO_PROJECT
 
+    def scope_of(self, all_projects: bool | None) -> str | None:
+        """The only project whose entities the caller asks for; None: it asks for those of all projects.
+
+        :param all_projects: what the request asks for; None: everything that the caller sees.
+        :raises Problem: 401 or 403 when it asks for all projects and does not see all.
+        """
+        scope = self.scope
+        if all_projects and scope is not None:
+            raise self.refusal([ALL_PROJECTS])
+        return (self.project_id or NO_PROJECT) if all_projects is False else scope
+
     @property
     def sees_admin_only(self) -> bool:
         """Whether the caller sees the fields that tell of hosts."""

@@ -113,6 +113,20 @@ def collection(name: str, item: Schema, **more: Schema) -> Schema:
     }
 
 
+def all_projects(what: str) -> dict[str, Schema]:
+    """The query parameter ``all_projects``.
+
+    :param what: what the answer has, for the description.
+    """
+    return {
+        "all_projects": {
+            "type": "boolean",
+            "description": f"true: {what} of all projects, or 403; false: those of the caller's project alone. By "
+            "default the answer has everything that the caller may see.",
+        }
+    }
+
+
 def paging(max_limit: int) -> dict[str, Schema]:
     """The query parameters of every list."""
     return {

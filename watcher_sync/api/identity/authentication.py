@@ -100,7 +100,8 @@ class TrustedRequests:
             return f"The request comes from {address}; {only}"
         if is_forwarded_stranger(environ):
             return f"A proxy sends the request for another machine; {only}"
-        if host_of(environ) not in self._hosts and not is_loopback(host_of(environ)):
+        host = host_of(environ)
+        if host not in self._hosts and not is_loopback(host):
             return f"The request names another host; {only}"
         return None
 

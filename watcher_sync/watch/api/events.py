@@ -179,7 +179,6 @@ class TopicEvents:
             last = found[-1].seq if found else 0
             served = last if is_full else max(head, last)
             self._positions.remember(*caller, served, wanted.label(wanted.page) if is_full else "")
-        call.response.set_header("Cache-Control", "no-store")
         call.response.set_header(MAX_PAGE_SIZE, str(self._service.max_limit))
         call.answer([element(change, topic.ref) for change in found])
 
