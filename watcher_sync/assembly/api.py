@@ -29,16 +29,16 @@ from watcher_sync.api.entities.differences import Diff
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_item import EntityHistory, EntityItem
 from watcher_sync.api.entities.entity_list import EntityList
-from watcher_sync.api.entities.quotas import Quotas
 from watcher_sync.api.entities.search import Search
 from watcher_sync.api.entities.service_type_instances import WritableServiceTypeInstance
 from watcher_sync.api.entities.topology import Topology
-from watcher_sync.api.entities.writing import WritableItem, WritableList
+from watcher_sync.api.entities.writing import Quotas, WritableItem, WritableList
 from watcher_sync.api.http import envelope, openapi, problems, request_context
 from watcher_sync.api.http.operation import RequestMiddleware
 from watcher_sync.api.http.request_context import ContextFactory
+from watcher_sync.api.http.rules import rules_of
 from watcher_sync.api.http.versions import LOGIN, OpenApi, Version1, Versions, release
-from watcher_sync.api.identity import authentication, login, policies
+from watcher_sync.api.identity import authentication, login
 from watcher_sync.api.operator.drifts import DriftList
 from watcher_sync.api.operator.engines import EngineList
 from watcher_sync.api.operator.quarantine import (
@@ -116,7 +116,7 @@ def make_app(
 ) -> falcon.App[Any, Any]:
     """Makes the Falcon application without the WSGI middlewares."""
     routes = make_routes(service, dispatcher, sync, grants)
-    rules = policies.rules_of(openapi.operations(routes))
+    rules = rules_of(openapi.operations(routes))
     app = falcon.App()
     plurals = [kind.plural for kind in service.kinds.values() if kind.name != vnf_instances.KIND]
     context_of = ContextFactory(service.conf, rules).of_environ

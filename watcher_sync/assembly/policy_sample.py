@@ -10,7 +10,7 @@ from oslo_config import cfg
 from oslo_policy import policy
 
 from watcher_sync.api.http import openapi
-from watcher_sync.api.identity import policies
+from watcher_sync.api.http.rules import rules_of
 from watcher_sync.api.service import Service
 from watcher_sync.assembly.api import make_routes
 from watcher_sync.conf import opts
@@ -28,4 +28,4 @@ def list_rules() -> list[policy.RuleDefault]:
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", "sqlite://", group="database")
     store = Store(database.open_database(conf), builtin_kinds())
-    return policies.rules_of(openapi.operations(make_routes(Service(conf, store), Dispatcher([]))))
+    return rules_of(openapi.operations(make_routes(Service(conf, store), Dispatcher([]))))

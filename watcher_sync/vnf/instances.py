@@ -20,8 +20,7 @@ import msgspec
 
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_list import ListRequest
-from watcher_sync.api.entities.quotas import Quotas
-from watcher_sync.api.entities.writing import CONDITIONS, WritableItem, WritableKind, WritableList
+from watcher_sync.api.entities.writing import CONDITIONS, Quotas, WritableItem, WritableKind, WritableList
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import Call, Rule

@@ -20,12 +20,11 @@ from collections.abc import Generator
 
 import msgspec
 
-from watcher_sync.api.edge.feed import Feed, Slot
+from watcher_sync.api.edge.feed import Feed, ResponseStream, Slot
 from watcher_sync.api.edge.rate_limits import identity_of
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.http.positions import EPOCH, EPOCH_HEADER, QUERY, beyond, other_epoch, require_epoch
-from watcher_sync.api.http.response_stream import ResponseStream
 from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.identity.visibility import Visibility, sight_of
 from watcher_sync.api.service import Service

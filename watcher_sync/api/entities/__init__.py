@@ -8,10 +8,8 @@
 ``entity_filters``          The filters of a list: ``field=value``, ``field=op:value``
 ``entity_item``             Item and history of every kind
 ``entity_list``             The list of every kind
-``host_usage``              The fields ``used_*`` and ``free_*`` of compute nodes
-``quotas``                  The maximum number of entities of a kind in one project
 ``search``                  ``GET /v1/search``: entities of all kinds by their names and ids
 ``service_type_instances``  The writable fields of ``/v1/service_type_instances``
 ``topology``                ``/v1/topology``: hosts and clusters with the numbers of their members
-``writing``                 POST, PUT and DELETE for every kind of which the API owns a facet
+``writing``                 POST, PUT and DELETE for every kind of which the API owns a facet, within its quota
 """

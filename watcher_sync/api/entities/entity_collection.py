@@ -11,7 +11,6 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from watcher_sync.api.entities import host_usage
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import Call, Rule
 from watcher_sync.api.http.problems import Problem, not_found
@@ -19,7 +18,7 @@ from watcher_sync.api.http.rules import ADMIN_OR_SYSTEM_READER, PROJECT_READER
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.visibility import Hidden, seen
-from watcher_sync.read import reading
+from watcher_sync.read import host_usage, reading
 from watcher_sync.read.entity_reader import EntityReader, state_reader
 
 _MAX_SORT_CHARS = 600

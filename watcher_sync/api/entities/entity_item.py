@@ -11,7 +11,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from watcher_sync.api.entities import host_usage
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.http import etags, positions, schemas
 from watcher_sync.api.http.operation import Answer, Call, operation
@@ -20,7 +19,7 @@ from watcher_sync.api.http.problems import Problem, not_found
 from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.model.kinds import PROJECT_FIELD
 from watcher_sync.model.visibility import Hidden
-from watcher_sync.read import reading, search
+from watcher_sync.read import host_usage, reading, search
 from watcher_sync.read.past.undoing import read_item_at
 
 _MAX_NAMED = 10

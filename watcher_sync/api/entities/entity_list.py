@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.api.entities import entity_filters, host_usage
+from watcher_sync.api.entities import entity_filters
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.etags import MARK
@@ -27,6 +27,7 @@ from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS
 from watcher_sync.api.service import ReadSource
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
 from watcher_sync.model.visibility import Hidden, seen
+from watcher_sync.read import host_usage
 from watcher_sync.read.entity_reader import After, EntityReader, Sort
 from watcher_sync.read.filters import FieldCondition
 from watcher_sync.storage.epochs import read_position

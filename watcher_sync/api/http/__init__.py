@@ -9,8 +9,7 @@
 ``positions``        The position in the journal that a request names: ``epoch`` and ``as_of``
 ``problems``         Answers every error with problem details (RFC 9457)
 ``request_context``  The caller of one request, and what the policy allows it
-``response_stream``  An answer that is made piece by piece, and what is released when it ends
-``rules``            The named rules of the policy: the roles and scopes of OpenStack's secure RBAC
+``rules``            The rules of the policy: the roles of OpenStack's secure RBAC, and those of the operations
 ``schemas``          JSON Schemas (draft 2020-12) of entities, journal rows and pages
 ``validation``       Validates documents against JSON Schemas, and names the wrong fields
 ``versions``         ``/versions``, ``/v1`` and ``/openapi.json``
