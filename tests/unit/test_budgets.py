@@ -22,7 +22,7 @@ BUDGETS = {
     "DCM event": (204, 45),
     "pod of no instance": (238, 42),
     "pod of a VNF instance": (353, 50),
-    "GET /v1/instances": (76, 13),
+    "GET /v1/instances": (74, 12),
     "webhook delivery": (106, 14),
     "gRPC watch event": (48, 9),
 }

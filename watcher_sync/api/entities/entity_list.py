@@ -115,7 +115,7 @@ class EntityList:
         if AS_OF in call.query:
             raise bad_request("query", f"/{AS_OF}", f"{AS_OF} and versions exclude each other")
         reader, marker = collection.states, call.query.get("marker")
-        conditions = scoped_conditions(collection.kind, call)
+        conditions = _scoped_conditions(collection.kind, call, _filtered(collection.kind, call.query))
         with collection.service.reading(short=True) as connection:
             head = read_position(connection, collection.service.tables)
             call.response.set_header(EPOCH_HEADER, head.epoch)
@@ -189,10 +189,11 @@ class ListRequest:
         """
         kind, query = collection.kind, call.query
         self._collection = collection
-        self._conditions = scoped_conditions(kind, call)
+        filtered = _filtered(kind, query)
+        self._conditions = _scoped_conditions(kind, call, filtered)
         self._sort = Sort(query["sort"].lstrip("-"), query["sort"].startswith("-"))
         self._ids = _wanted_ids(call)
-        used = [*entity_filters.named(kind, query), self._sort.field]
+        used = [*filtered, self._sort.field]
         self.hidden = call.context.require_visible(kind, [*chosen, *used])
         """What the caller does not see."""
         _require_in_the_journal(kind, used, call)
@@ -249,12 +250,18 @@ class ListRequest:
         return f"{'*' if end.value is None else _escaped(entity_filters.text_of(end.value))},{end.id}"
 
 
-def scoped_conditions(kind: Kind, call: Call) -> list[FieldCondition]:
+def _filtered(kind: Kind, query: Mapping[str, Any]) -> list[str]:
+    """The fields that the filters of a request name, and those of which they name a member."""
+    return [name for name in ("id", *kind.fields) if name in query]
+
+
+def _scoped_conditions(kind: Kind, call: Call, filtered: Sequence[str]) -> list[FieldCondition]:
     """The conditions of the request, and the one that leaves the caller's project alone, unless it sees all.
 
+    :param filtered: the fields that its filters name.
     :raises Problem: 403 when the request asks for another project, or for all, and the policy does not allow it.
     """
-    found = entity_filters.conditions(kind, call.query)
+    found = entity_filters.conditions(kind, call.query, filtered) if filtered else []
     if not kind.is_scoped:
         return found
     scope = call.context.scope_of(call.query.get("all_projects"))
