@@ -84,7 +84,6 @@ class Events:
     """``GET /v1/events``."""
 
     def __init__(self, service: Service, feed: Feed) -> None:
-        limit = schemas.paging(service.max_limit)["limit"]
         query = {
             "since": {
                 "type": ["integer", "string"], "minimum": 0, "maximum": 2**63 - 1, "format": "date-time",
@@ -92,7 +91,9 @@ class Events:
                 "Without it, a page has the last changes, and a long poll or a stream begins at the journal's end.",
             },
             "epoch": QUERY,
-            "limit": limit | {"description": "The maximum number of changes on a page; a stream has no limit."},
+            "limit": schemas.limit(
+                service.max_limit, "The maximum number of changes on a page; a stream has no limit."
+            ),
             "wait": {
                 "type": "number", "minimum": 0, "maximum": 60, "default": 0,
                 "description": "Seconds to wait if there is no change yet (long poll).",

@@ -63,20 +63,15 @@ class ChangedStateList:
         self._service = service
         readers = {name: Collection(service, kind).states for name, kind in service.kinds.items()}
         self._states = ChangedStates(service.tables, readers)
-        limit = {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MAX_LIMIT,
-            "default": 1_000,
-            "description": "The maximum number of entities. An answer of about 8 MiB has fewer.",
-        }
         self.on_get = operation(
             summary="Read the states of what changed after a position",
             description=__doc__ or "",
             rule=Rule("states:list", ADMIN_OR_SYSTEM_READER),
             query={
                 "since": schemas.SEQ | {"default": 0, "description": "The answer begins after this seq."},
-                "limit": limit,
+                "limit": schemas.limit(
+                    MAX_LIMIT, "The maximum number of entities. An answer of about 8 MiB has fewer.", default=1_000
+                ),
                 "epoch": QUERY,
             },
             responses={200: Answer(_PAGE, "The states")},

@@ -58,13 +58,7 @@ class Search:
             query={
                 "q": schemas.SHORT_TEXT | {"description": "A name, an id, or a part of one."},
                 "kind": {"enum": sorted(service.kinds), "description": "Entities of this kind only."},
-                "limit": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": most,
-                    "default": min(20, most),
-                    "description": "The maximum number of results.",
-                },
+                "limit": schemas.limit(most, "The maximum number of results.", default=20),
                 **PARAMETERS,
             },
             responses={200: Answer(_HITS, headers=(AS_OF_HEADER,))},

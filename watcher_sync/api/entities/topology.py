@@ -125,10 +125,7 @@ class Topology:
     def __init__(self, service: Service) -> None:
         most = min(MAX_ENTRIES, service.max_limit)
         query = {
-            "limit": {
-                "type": "integer", "minimum": 1, "maximum": most, "default": most,
-                "description": "The maximum number of entries of each kind.",
-            },
+            "limit": schemas.limit(most, "The maximum number of entries of each kind.", default=most),
             "search": schemas.SHORT_TEXT
             | {"description": "Only entries whose id contains this text, in upper or lower case."},
             **PARAMETERS,

@@ -127,16 +127,21 @@ def all_projects(what: str) -> dict[str, Schema]:
     }
 
 
+def limit(most: int, description: str, *, default: int = 100) -> Schema:
+    """A query parameter that limits the entries of an answer."""
+    return {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": most,
+        "default": min(default, most),
+        "description": description,
+    }
+
+
 def paging(max_limit: int) -> dict[str, Schema]:
     """The query parameters of every list."""
     return {
-        "limit": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": max_limit,
-            "default": min(100, max_limit),
-            "description": "The maximum number of entries on a page.",
-        },
+        "limit": limit(max_limit, "The maximum number of entries on a page."),
         "marker": {
             "type": "string",
             "minLength": 1,

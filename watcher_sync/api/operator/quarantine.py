@@ -7,6 +7,8 @@ which does not exist yet.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -157,11 +159,8 @@ class QuarantinedEvent:
     )
     def on_get(self, call: Call, event_id: str) -> None:
         """Answers with the event, its body and the reason."""
-        row_id = _number(event_id)
-        try:
+        with _found(event_id) as row_id:
             call.answer(self._quarantine.show(row_id))
-        except NoSuchEvent:
-            raise not_found(f"quarantined event {event_id}") from None
 
     @operation(
         summary="Drop a quarantined event",
@@ -172,11 +171,8 @@ class QuarantinedEvent:
     )
     def on_delete(self, call: Call, event_id: str) -> None:
         """Deletes the event."""
-        row_id = _number(event_id)
-        try:
+        with _found(event_id) as row_id:
             self._quarantine.drop([row_id])
-        except NoSuchEvent:
-            raise not_found(f"quarantined event {event_id}") from None
         call.answer_nothing()
 
 
@@ -197,11 +193,8 @@ class QuarantineReplay:
     )
     def on_post(self, call: Call, event_id: str) -> None:
         """Commits the event again. In the same transaction its row is deleted, or gets the new reason."""
-        row_id = _number(event_id)
-        try:
+        with _found(event_id) as row_id:
             events = list(self._quarantine.events([row_id]))
-        except NoSuchEvent:
-            raise not_found(f"quarantined event {event_id}") from None
         again = [decoded_again(*event) for event in events]
         outcomes, seq = self._writer.run(again, released=[row_id], actor=call.context.actor)
         answer: dict[str, Any] = {"outcome": outcomes[0].value, "seq": seq, "reason": None}
@@ -218,15 +211,7 @@ class QuarantineReasons:
         self.on_get = operation(
             summary="Count quarantined events by reason and source",
             rule=Rule("quarantine:list", ADMIN),
-            query={
-                "limit": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": service.max_limit,
-                    "default": min(100, service.max_limit),
-                    "description": "The maximum number of reasons.",
-                },
-            },
+            query={"limit": schemas.limit(service.max_limit, "The maximum number of reasons.")},
             responses={200: Answer(_REASONS)},
             tag="quarantine",
         )(self.count)
@@ -261,11 +246,16 @@ def _id_of(row: dict[str, Any]) -> int:
     return number
 
 
-def _number(text: str) -> int:
-    """Converts the id of a path.
+@contextlib.contextmanager
+def _found(event_id: str) -> Iterator[int]:
+    """Yields the number of the event that a path names.
 
-    :raises Problem: 404 when no event can have this id.
+    :raises Problem: 404 when no event can have this id, or the block finds none.
     """
-    if text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) <= _MAX_ROW_ID:
-        return int(text)
-    raise not_found(f"quarantined event {text}")
+    is_number = event_id.isascii() and event_id.isdecimal() and len(event_id) <= 19
+    if not is_number or int(event_id) > _MAX_ROW_ID:
+        raise not_found(f"quarantined event {event_id}")
+    try:
+        yield int(event_id)
+    except NoSuchEvent:
+        raise not_found(f"quarantined event {event_id}") from None
