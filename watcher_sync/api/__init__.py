@@ -7,6 +7,6 @@
 ``http``      One request: its declaration, its checks, its answer. No resource
 ``identity``  Who asks, and what the policy lets them see
 ``operator``  What an operator reads and repairs
-``service``   The database, the kinds and the options that all resources of a process share
+``service``   The database, the kinds and the options that all resources share, and what a request reads of them
 ``ui``        The page at ``/`` and its static files
 """

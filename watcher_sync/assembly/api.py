@@ -4,7 +4,7 @@
 A request passes from outside in::
 
     envelope (request id, logs, headers)  ->  span (with [tracing] enabled)
-        ->  metrics, healthcheck (no authentication)  ->  authentication  ->  caller  ->  audit  ->  rate limits
+        ->  authentication (all paths but /healthcheck and /metrics)  ->  caller  ->  audit  ->  rate limits
         ->  Falcon: validation, resource
 
 ``_MIDDLEWARES`` contains the functions that wrap the application in WSGI middlewares, outermost last.
@@ -12,6 +12,7 @@ A request passes from outside in::
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -29,22 +30,25 @@ from watcher_sync.api.entities.differences import Diff
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_item import EntityHistory, EntityItem
 from watcher_sync.api.entities.entity_list import EntityList
-from watcher_sync.api.entities.quotas import Quotas
 from watcher_sync.api.entities.search import Search
 from watcher_sync.api.entities.service_type_instances import WritableServiceTypeInstance
 from watcher_sync.api.entities.topology import Topology
-from watcher_sync.api.entities.writing import WritableItem, WritableList
+from watcher_sync.api.entities.writing import Quotas, WritableItem, WritableList
 from watcher_sync.api.http import envelope, openapi, problems, request_context
 from watcher_sync.api.http.operation import RequestMiddleware
 from watcher_sync.api.http.request_context import ContextFactory
+from watcher_sync.api.http.rules import rules_of
 from watcher_sync.api.http.versions import LOGIN, OpenApi, Version1, Versions, release
-from watcher_sync.api.identity import authentication, login, policies
+from watcher_sync.api.identity import authentication, login
 from watcher_sync.api.operator.drifts import DriftList
 from watcher_sync.api.operator.engines import EngineList
-from watcher_sync.api.operator.leases import LeaseList
-from watcher_sync.api.operator.parked import ParkedList
-from watcher_sync.api.operator.quarantine import QuarantinedEvent, QuarantineList, QuarantineReplay
-from watcher_sync.api.operator.quarantine_reasons import QuarantineReasons
+from watcher_sync.api.operator.quarantine import (
+    ParkedList,
+    QuarantinedEvent,
+    QuarantineList,
+    QuarantineReasons,
+    QuarantineReplay,
+)
 from watcher_sync.api.operator.sources import SourceItem, SourceList
 from watcher_sync.api.service import Service
 from watcher_sync.api.ui.login import LoginResource
@@ -62,6 +66,7 @@ from watcher_sync.storage.database import database
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.vnf import instances as vnf_instances
+from watcher_sync.vnf.operations import LeaseList
 from watcher_sync.vnf.sync import SyncNow
 from watcher_sync.watch.api import events as watch_events
 from watcher_sync.webhooks.api import subscriptions
@@ -73,9 +78,7 @@ _MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (
     rate_limits.wrap,
     audit.wrap,
     request_context.wrap,
-    authentication.wrap,
-    healthcheck.wrap,
-    metrics.wrap,
+    functools.partial(authentication.wrap, exempt={healthcheck.PATH: healthcheck.wrap, metrics.PATH: metrics.wrap}),
     spans.wrap,
     envelope.wrap,
 )
@@ -116,7 +119,7 @@ def make_app(
 ) -> falcon.App[Any, Any]:
     """Makes the Falcon application without the WSGI middlewares."""
     routes = make_routes(service, dispatcher, sync, grants)
-    rules = policies.rules_of(openapi.operations(routes))
+    rules = rules_of(openapi.operations(routes))
     app = falcon.App()
     plurals = [kind.plural for kind in service.kinds.values() if kind.name != vnf_instances.KIND]
     context_of = ContextFactory(service.conf, rules).of_environ
@@ -213,4 +216,4 @@ def list_rules() -> list[policy.RuleDefault]:
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", "sqlite://", group="database")
     store = Store(database.open_database(conf), builtin_kinds())
-    return policies.rules_of(openapi.operations(make_routes(Service(conf, store), Dispatcher([]))))
+    return rules_of(openapi.operations(make_routes(Service(conf, store), Dispatcher([]))))

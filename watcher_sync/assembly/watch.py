@@ -13,7 +13,6 @@ from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.watch import options
 from watcher_sync.watch.callers import make_authenticator
-from watcher_sync.watch.settings import WatchSettings
 from watcher_sync.watch.stored import stored_of
 from watcher_sync.watch.tls import Certificates
 from watcher_sync.watch.worker import WatchWorker
@@ -71,23 +70,6 @@ def assemble(conf: cfg.ConfigOpts) -> WatchOutlet:
     return WatchOutlet(
         store,
         reader,
-        WatchWorker(reader, describer, stored, authenticator, settings_of(conf), certificates),
+        WatchWorker(reader, describer, stored, authenticator, options.settings_of(conf), certificates),
         certificates,
-    )
-
-
-def settings_of(conf: cfg.ConfigOpts) -> WatchSettings:
-    """The limits and times of ``[outlet_watch]``."""
-    group = conf.outlet_watch
-    return WatchSettings(
-        host=group.host,
-        port=group.port,
-        max_streams=group.max_streams,
-        max_streams_per_identity=group.max_streams_per_identity,
-        max_queued_events=group.max_queued_events,
-        max_request_bytes=group.max_request_bytes,
-        first_request_timeout=group.first_request_timeout,
-        ping_interval=group.ping_interval,
-        min_keepalive_interval=group.min_keepalive_interval,
-        reflection=group.reflection,
     )

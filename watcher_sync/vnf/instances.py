@@ -18,11 +18,9 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.api.entities import as_of
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_list import ListRequest
-from watcher_sync.api.entities.quotas import Quotas
-from watcher_sync.api.entities.writing import CONDITIONS, WritableItem, WritableKind, WritableList
+from watcher_sync.api.entities.writing import CONDITIONS, Quotas, WritableItem, WritableKind, WritableList
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import Call, Rule
@@ -36,8 +34,7 @@ from watcher_sync.model.vnf.levels import MAX_ASPECTS, MAX_SCALE_LEVEL, MAX_VDUS
 from watcher_sync.model.vnf.matching import KINDS
 from watcher_sync.operations import DELETE, REGISTER, Operations, Proof
 from watcher_sync.vnf import sol003, sol013
-from watcher_sync.vnf.lease_proof import SECRET, TOKEN, owner_of, proof_of
-from watcher_sync.vnf.operations import OperationItem, OperationList
+from watcher_sync.vnf.operations import SECRET, TOKEN, OperationItem, OperationList, owner_of, proof_of
 from watcher_sync.vnf.sync import SyncNow, VnfSyncResource
 
 KIND = "vnf_instance"
@@ -286,7 +283,7 @@ class VnfInstanceList(WritableList):
 
         rows: list[dict[str, Any]] = []
         end = request.after
-        with as_of.reading(call, collection.service, collection.kinds_read) as source:
+        with collection.service.source(call, collection.kinds_read) as source:
             for _ in range(_MAX_READS):
                 page = request.read(source, collection.names, NOTHING_HIDDEN, after=end)
                 more = page.more

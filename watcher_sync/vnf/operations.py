@@ -13,12 +13,12 @@ The lease belongs to the user and the project of the first request. No later ans
 the operation does not exist (404). For another user, and for a wrong secret, the answer is 403.
 
 A manager that sends no heartbeat for the lease time may lose the lease to another one. Then its next request gets 409
-with the new holder, and it must stop.
+with the new holder. ``/v1/leases`` has the leases of all instances.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -30,10 +30,14 @@ from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import Problem, held_by, not_found
 from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import ADMIN, PROJECT_MEMBER, PROJECT_READER
+from watcher_sync.api.service import Service
 from watcher_sync.exceptions import StaleToken
-from watcher_sync.operations import LeaseRow, OperationRow, Operations
+from watcher_sync.operations import LeaseRow, OperationRow, Operations, Owner, Proof
 from watcher_sync.storage.groups.operation_leases import COMPLETED, FAILED, RUNNING, STATES
-from watcher_sync.vnf.lease_proof import SECRET, owner_of, proof_of
+
+TOKEN: Final = "Operation-Token"
+SECRET: Final = "Operation-Secret"
+"""A header of its own: a URL is in logs, and a body in histories of shells."""
 
 _TOKEN: schemas.Schema = {
     "type": "integer",
@@ -69,6 +73,22 @@ _BEGUN: schemas.Schema = {
         **OPERATION["properties"],
         "secret": schemas.STRING
         | {"description": f"For the header {SECRET} of every further request. No other answer has it."},
+    },
+}
+
+LEASE: schemas.Schema = {
+    "type": "object",
+    "required": ["kind", "entity_id", "id", "operation", "holder", "token", "since", "heartbeat_at", "expires_at"],
+    "properties": {
+        "kind": schemas.STRING,
+        "entity_id": schemas.STRING,
+        "id": schemas.STRING | {"description": "The id of the operation."},
+        "operation": schemas.STRING,
+        "holder": schemas.STRING,
+        "token": {"type": "integer", "minimum": 1, "description": "The fencing token."},
+        "since": schemas.TIME,
+        "heartbeat_at": schemas.TIME,
+        "expires_at": schemas.TIME | {"description": "When it expires unless a heartbeat extends it."},
     },
 }
 
@@ -124,12 +144,10 @@ class OperationList:
     def list_page(self, call: Call, entity_id: str) -> None:
         """Answers with one page, oldest first."""
         self._collection.require_owned(call, entity_id, known=True)
-        limit = call.query["limit"]
-        rows = self._operations.history(entity_id, after=call.query["marker"], limit=limit + 1)
+        rows = self._operations.history(entity_id, after=call.query["marker"], limit=call.query["limit"] + 1)
         if not rows:
             self._collection.require_existing(call, entity_id)
-        marker = rows[limit - 1].token if len(rows) > limit else None
-        call.answer({"operations": [_document(r, call.context) for r in rows[:limit]], **call.next_page(marker)})
+        call.answer_page("operations", rows, lambda row: row.token, lambda row: _document(row, call.context))
 
     def begin(self, call: Call, entity_id: str) -> None:
         """Takes the operation lease."""
@@ -142,7 +160,6 @@ class OperationList:
             self._operations.end(entity_id, lease.id, None, lease.token, failed=True)
             raise
         call.response.set_header("Location", f"{call.request.path.rstrip('/')}/{lease.id}")
-        call.response.set_header("Cache-Control", "no-store")
         call.answer({**_running(lease), "secret": lease.secret}, 201)
 
 
@@ -224,6 +241,42 @@ class OperationItem:
         if proof is None:
             AUDIT.warning("the operation %s of %s was ended by force, as %s", operation_id, entity_id, state)
         call.answer_nothing()
+
+
+class LeaseList:
+    """``/v1/leases``: the leases that are held now, of all instances.
+
+    A caller who may not see all projects gets the leases of the instances of its project.
+    """
+
+    def __init__(self, service: Service, operations: Operations) -> None:
+        plural = service.kinds[operations.kind].plural
+        self._operations = operations
+        self.on_get = operation(
+            summary="List the operation leases that are held now",
+            rule=Rule(f"{plural}:operations", PROJECT_READER),
+            query=schemas.paging(service.max_limit),
+            responses={200: Answer(schemas.collection("leases", LEASE))},
+            tag=plural,
+        )(self.list_page)
+
+    def list_page(self, call: Call) -> None:
+        """Answers with one page, sorted by id."""
+        query = call.query
+        rows = self._operations.all_running(call.context.scope, after=query.get("marker", ""), limit=query["limit"] + 1)
+        call.answer_page(
+            "leases", rows, lambda row: row.id, lambda row: {name: getattr(row, name) for name in LEASE["required"]}
+        )
+
+
+def owner_of(call: Call) -> Owner:
+    """The caller as the owner of a lease."""
+    return Owner(call.context.user_id or "", call.context.project_id)
+
+
+def proof_of(call: Call) -> Proof:
+    """What the request presents. Without a secret the proof is always refused."""
+    return Proof(owner_of(call), call.request.get_header(SECRET) or "")
 
 
 def _shown(operations: Operations, entity_id: str, operation_id: str) -> OperationRow:

@@ -10,16 +10,13 @@
 ``hub``             hands each journal row to the streams that it concerns
 ``limits``          how many streams there may be
 ``metrics``         the Prometheus metrics of the process
-``options``         Checks the options of the watch stream without gRPC
+``options``         The options of the watch stream: their check, and the limits and times of the server
 ``rendering``       journal rows as the bytes of events, once for all streams with equal rights
-``rows``            Reads the journal rows that may be events of a watch topic
 ``server``          the gRPC server: addresses, keepalive, health, reflection
 ``service``         serves one stream: its requests, its token, its pings
-``settings``        the limits and times of the server
 ``stored``          What the watch stream reads from the database
 ``stream``          the bounded queue of one stream
 ``tls``             certificates that can be replaced while the server runs
 ``topic_rows``      The rows of watch topics, and the positions up to which REST served them
-``topics``          ends the streams of deleted topics
-``worker``          the thread with the event loop
+``worker``          the thread with the event loop; ends the streams of deleted topics
 """

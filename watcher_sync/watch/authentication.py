@@ -15,7 +15,9 @@ import msgspec
 
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.model.watch.resources import Reader
-from watcher_sync.watch.settings import EXPIRY_GRACE_SECONDS
+
+EXPIRY_GRACE_SECONDS: Final = 30.0
+"""How long a stream outlasts its token: the next token may be under way."""
 
 _SYMMETRIC: Final = ("HS256", "HS384", "HS512")
 _ASYMMETRIC: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")

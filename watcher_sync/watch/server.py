@@ -15,8 +15,8 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from watcher_sync.exceptions import WatcherSyncError
+from watcher_sync.watch.options import WatchSettings
 from watcher_sync.watch.service import SERVICE, WatchService
-from watcher_sync.watch.settings import WatchSettings
 from watcher_sync.watch.tls import Certificates
 
 _SERVER_PING_MS: Final = 60_000

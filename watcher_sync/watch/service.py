@@ -38,8 +38,8 @@ from watcher_sync.watch.conversation import Conversation, Subscribe
 from watcher_sync.watch.endings import StreamEnding
 from watcher_sync.watch.hub import Hub, WatchStats
 from watcher_sync.watch.limits import StreamLimits, Turns, address_of
+from watcher_sync.watch.options import WatchSettings
 from watcher_sync.watch.rendering import RunInThread
-from watcher_sync.watch.settings import WatchSettings
 from watcher_sync.watch.stream import WatchStream
 from watcher_sync.wire.watch import events_pb2, messages
 

@@ -3,6 +3,8 @@
 
 Stop: no further stream begins, the open ones end with UNAVAILABLE, and the port closes. A port that is in use is tried
 again: another process may be about to end.
+
+The streams of deleted topics end. A new topic needs nothing: a subscription reads it from the tables.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,16 +26,18 @@ from watcher_sync.watch.authentication import Authenticator
 from watcher_sync.watch.catch_up import CatchUp
 from watcher_sync.watch.hub import Hub, WatchStats
 from watcher_sync.watch.limits import StreamLimits
-from watcher_sync.watch.rendering import ReadValues, Renderer
+from watcher_sync.watch.options import WatchSettings
+from watcher_sync.watch.rendering import ReadValues, Renderer, RunInThread
 from watcher_sync.watch.server import CannotListen, WatchServer
 from watcher_sync.watch.service import Topics, WatchParts, WatchService
-from watcher_sync.watch.settings import WatchSettings
 from watcher_sync.watch.tls import Certificates
-from watcher_sync.watch.topics import ExistingIds, watch_deletions
 
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+ExistingIds = Callable[[Iterable[str]], frozenset[str]]
+"""Which of these topics exist. Called in a thread."""
 
 _RETRY_SECONDS = 2.0
 _HEALTH_SECONDS = 0.5
@@ -240,3 +244,24 @@ def _pool(name: str, count: int) -> Iterator[concurrent.futures.Executor]:
         yield pool
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def watch_deletions(service: WatchService, existing: ExistingIds, run: RunInThread, interval: float) -> None:
+    """Compare the topics of the streams with the stored ones until the task is cancelled.
+
+    :param interval: seconds between two comparisons.
+    """
+    outage = Outage(LOG, "watch: database unavailable", "watch: database recovered")
+    while True:
+        await asyncio.sleep(interval)
+        used = service.topic_ids()
+        if not used:
+            continue
+        try:
+            deleted = used - await run(existing, used)
+            outage.succeeded()
+        except Exception as exc:  # noqa: BLE001 - the edge of the task
+            outage.failed(exc)
+            continue
+        if deleted:
+            service.end_topics(deleted)

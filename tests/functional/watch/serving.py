@@ -20,7 +20,7 @@ from watcher_sync.model.watch.topics import WatchTopic, name_of, parse
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.watch.authentication import AuthenticationUnavailable, Caller, InvalidToken
-from watcher_sync.watch.settings import WatchSettings
+from watcher_sync.watch.options import WatchSettings
 from watcher_sync.watch.stored import RowValues, first_sequence
 from watcher_sync.watch.tls import Certificates
 from watcher_sync.watch.worker import WatchStore, WatchWorker

@@ -26,7 +26,7 @@ from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.epochs import Position
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.watch.hub import Hub
-from watcher_sync.watch.settings import WatchSettings
+from watcher_sync.watch.options import WatchSettings
 from watcher_sync.watch.tls import Certificates
 
 SERVING = health_pb2.HealthCheckResponse.SERVING

@@ -16,13 +16,13 @@ from oslo_policy import opts
 from tests.simulated import by_facet, telling, told
 from tests.unit.api.conftest import Client
 from tests.unit.security.callers import Api
-from watcher_sync.api.entities import host_usage
 from watcher_sync.api.service import Service
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.changes import Delete, Upsert
+from watcher_sync.read import host_usage
 from watcher_sync.read.compute_model import FIELDS_LEFT_OUT, ComputeModelReader, begin
 from watcher_sync.storage.writing.journal import read_head
 

@@ -129,7 +129,7 @@ def test_every_scalar_field_of_every_kind_is_a_filter(store):
 @hypothesis.given(st.lists(st.text(max_size=10).map(lambda text: text.replace("\0", "")), min_size=1, max_size=5))
 def test_texts_with_commas_and_quotation_marks_survive_a_list(texts):
     quoted = ",".join('"' + text.replace('"', '""') + '"' for text in texts)
-    (condition,) = entity_filters.conditions(builtin_kinds()["instance"], {"name": ["in:" + quoted]})
+    (condition,) = entity_filters.conditions(builtin_kinds()["instance"], {"name": ["in:" + quoted]}, ["name"])
     assert condition == FieldCondition("name", "in", tuple(texts))
 
 
@@ -137,7 +137,7 @@ def test_texts_with_commas_and_quotation_marks_survive_a_list(texts):
 @hypothesis.given(st.text(max_size=40))
 def test_any_text_is_a_filter(text):
     kind = builtin_kinds()["instance"]
-    (condition,) = entity_filters.conditions(kind, {"name": [text]})
+    (condition,) = entity_filters.conditions(kind, {"name": [text]}, ["name"])
     if ":" not in text:
         assert condition == FieldCondition("name", "eq", (text.replace("\0", ""),))
 

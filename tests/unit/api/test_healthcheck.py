@@ -12,6 +12,7 @@ from oslo_config import cfg
 from tests.migrated import migrate
 from tests.unit.engine.asking import ask
 from watcher_sync.api.edge import healthcheck
+from watcher_sync.api.identity import authentication
 from watcher_sync.conf import opts
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.database import database
@@ -98,7 +99,12 @@ def test_an_operator_may_leave_the_sources_out(conf, store):
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ["/", "/v1/instances", "/healthcheck/", "/v1/healthcheck"])
 def test_every_other_path_is_the_applications(conf, store, path):
-    assert ask(healthcheck.wrap(api, conf), path, **JSON) == (200, f"the API was asked for {path}")
+    conf.set_override("auth_strategy", "noauth", group="api")
+    application = authentication.wrap(api, conf, {healthcheck.PATH: healthcheck.wrap})
+    there, stranger = ({**JSON, "HTTP_HOST": "localhost", "REMOTE_ADDR": at} for at in ("127.0.0.1", "192.0.2.7"))
+    assert ask(application, path, **there) == (200, f"the API was asked for {path}")
+    assert ask(application, path, **stranger)[0] == 403
+    assert ask(application, healthcheck.PATH, **stranger)[0] == 200
 
 
 def test_a_caller_from_outside_the_allowed_ranges_is_passed_on(conf, store):

@@ -7,8 +7,8 @@ import pytest
 import sqlalchemy as sa
 
 from tests.unit.api.test_topology import committing, host
-from watcher_sync.api.entities.host_usage import FIELDS
 from watcher_sync.model.changes import Upsert
+from watcher_sync.read.host_usage import FIELDS
 
 CAPACITY = {
     "vcpus": 8, "reserved_vcpus": 1, "vcpu_ratio": 2.0,

@@ -14,7 +14,7 @@ from oslo_policy import generator, policy
 import watcher_sync
 from tests.simulated import nova
 from watcher_sync.api.http import openapi
-from watcher_sync.api.identity import policies
+from watcher_sync.api.http.rules import rules_of
 from watcher_sync.api.service import Service
 from watcher_sync.assembly.api import make_app, make_routes
 
@@ -69,7 +69,7 @@ def test_every_operation_is_in_the_document_with_its_rule(client, routes):
 
 
 def test_every_rule_has_a_default_that_can_be_parsed(routes):
-    rules = policies.rules_of(openapi.operations(routes))
+    rules = rules_of(openapi.operations(routes))
     assert all(isinstance(rule, policy.RuleDefault) for rule in rules)
     assert {o.rule.name for _, _, o in openapi.operations(routes)} <= {rule.name for rule in rules}
 

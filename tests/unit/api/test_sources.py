@@ -14,13 +14,13 @@ from tests.unit.api.conftest import Client
 from tests.unit.api.test_vnf_instances import DEMO
 from watcher_sync.api.edge import healthcheck, metrics
 from watcher_sync.api.operator import sources
+from watcher_sync.api.service import Service
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.handlers.federation.handler import FederationHandler
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert
-from watcher_sync.read.removed_entities import RemovedEntities
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.source_status import SourceRow, list_sources, mark_removed, write_sources
 
@@ -157,19 +157,19 @@ def test_an_entity_has_another_etag_while_its_source_is_removed(conf, client, st
     assert later.simulate_get("/v1/pods/edge", headers={"If-None-Match": marked}).status_code == 200
 
 
-def test_the_removed_sources_are_read_every_few_seconds(store, left_behind):
+def test_the_removed_sources_are_read_every_few_seconds(conf, store, left_behind):
     now = [0.0]
-    known = RemovedEntities(store.database, monotonic=lambda: now[0])
+    service = Service(conf, store, monotonic=lambda: now[0])
     pod = {"id": "core", "cluster": "core"}
-    assert not is_removed(known, pod)
+    assert not is_removed(service, pod)
     mark_removed(store.database, "default", [], datetime.datetime.now(datetime.UTC))
-    assert not is_removed(known, pod)
+    assert not is_removed(service, pod)
     now[0] = 6.0
-    assert is_removed(known, pod)
+    assert is_removed(service, pod)
 
 
-def is_removed(known: RemovedEntities, pod: dict[str, str]) -> bool:
-    removed = known.of_kind("pod")
+def is_removed(service: Service, pod: dict[str, str]) -> bool:
+    removed = service.removed_of("pod")
     return removed is not None and removed.has(pod)
 
 

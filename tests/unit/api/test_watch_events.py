@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from tests.unit.api.conftest import Client
 from watcher_sync.api.http.request_context import NOAUTH_USER
 from watcher_sync.assembly.api import make_application
-from watcher_sync.watch.api import events as watch_events
-from watcher_sync.watch.rows import Candidates
+from watcher_sync.watch.api import scan
+from watcher_sync.watch.api.scan import Candidates
 from watcher_sync.watch.topic_rows import WatchPositions
 
 pytestmark = pytest.mark.slow
@@ -254,8 +254,8 @@ def rare(client, rows, monkeypatch):
     everything = get(client, pageSize=1000)
     expected = [e for e in everything if e["payload"]["name"] == everything[-1]["payload"]["name"]]
     watch(client, "rare", [{"group": "*", "kind": "*", "name": expected[-1]["payload"]["name"]}])
-    monkeypatch.setattr(watch_events, "_CHUNK_ROWS", 3)
-    monkeypatch.setattr(watch_events, "MAX_SCANNED_ROWS", 20)
+    monkeypatch.setattr(scan, "_CHUNK_ROWS", 3)
+    monkeypatch.setattr(scan, "MAX_SCANNED_ROWS", 20)
     assert len(rows) > 60
     return f"/events{BASE}/rare", sequences(expected)
 

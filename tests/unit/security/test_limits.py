@@ -18,7 +18,7 @@ from tests.unit.api.conftest import Client
 from watcher_sync.api.edge import rate_limits
 from watcher_sync.api.edge.feed import Feed
 from watcher_sync.api.edge.rate_limits import TokenBuckets
-from watcher_sync.api.entities.quotas import Quotas
+from watcher_sync.api.entities.writing import Quotas
 from watcher_sync.api.http.problems import Problem
 from watcher_sync.api.http.validation import MAX_ERRORS, require_valid, validator
 from watcher_sync.assembly.api import make_application

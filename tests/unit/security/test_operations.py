@@ -12,7 +12,7 @@ from tests.unit.api.conftest import conf, store  # noqa: F401 - fixtures
 from tests.unit.api.test_vnf_instances import DEMO
 from tests.unit.security.callers import CALLERS, NODE, OWN, POD, SERVER, STI, WORKLOAD, Api
 from watcher_sync.api.http import openapi
-from watcher_sync.api.identity import policies
+from watcher_sync.api.http.rules import rules_of
 from watcher_sync.api.service import Service
 from watcher_sync.assembly.api import make_routes
 from watcher_sync.conf import keystone
@@ -188,7 +188,7 @@ def requested(api, operation, caller):
 
 def test_every_operation_is_in_the_table_with_its_rule_and_its_scopes(operations):
     assert set(operations) == set(TABLE)
-    scopes = {rule.name: rule.scope_types for rule in policies.rules_of(("", "", op) for op in operations.values())}
+    scopes = {rule.name: rule.scope_types for rule in rules_of(("", "", op) for op in operations.values())}
     for name, operation in operations.items():
         rules, scope, _ = TABLE[name]
         assert " or ".join(rule.name for rule in operation.rules) == rules, name

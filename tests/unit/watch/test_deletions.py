@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from watcher_sync.exceptions import DatabaseUnavailable
-from watcher_sync.watch.topics import watch_deletions
+from watcher_sync.watch.worker import watch_deletions
 
 
 class Service:

@@ -20,12 +20,11 @@ from collections.abc import Generator
 
 import msgspec
 
-from watcher_sync.api.edge.feed import Feed, Slot
+from watcher_sync.api.edge.feed import Feed, ResponseStream, Slot
 from watcher_sync.api.edge.rate_limits import identity_of
 from watcher_sync.api.http import schemas
-from watcher_sync.api.http.epochs import EPOCH, EPOCH_HEADER, QUERY, beyond, other_epoch, require_epoch
 from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
-from watcher_sync.api.http.response_stream import ResponseStream
+from watcher_sync.api.http.positions import EPOCH, EPOCH_HEADER, QUERY, beyond, other_epoch, require_epoch
 from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.identity.visibility import Visibility, sight_of
 from watcher_sync.api.service import Service
@@ -85,7 +84,6 @@ class Events:
     """``GET /v1/events``."""
 
     def __init__(self, service: Service, feed: Feed) -> None:
-        limit = schemas.paging(service.max_limit)["limit"]
         query = {
             "since": {
                 "type": ["integer", "string"], "minimum": 0, "maximum": 2**63 - 1, "format": "date-time",
@@ -93,18 +91,16 @@ class Events:
                 "Without it, a page has the last changes, and a long poll or a stream begins at the journal's end.",
             },
             "epoch": QUERY,
-            "limit": limit | {"description": "The maximum number of changes on a page; a stream has no limit."},
+            "limit": schemas.limit(
+                service.max_limit, "The maximum number of changes on a page; a stream has no limit."
+            ),
             "wait": {
                 "type": "number", "minimum": 0, "maximum": 60, "default": 0,
                 "description": "Seconds to wait if there is no change yet (long poll).",
             },
             "kind": {"enum": sorted(service.kinds), "description": "Changes of this kind only."},
             "id": schemas.SHORT_TEXT | {"description": "Changes of the entity with this id only."},
-            "all_projects": {
-                "type": "boolean",
-                "description": "true: the changes of all projects, or 403; false: those of the caller's project alone. "
-                "By default the answer has everything that the caller may see.",
-            },
+            **schemas.all_projects("the changes"),
         }  # fmt: skip
         self._service = service
         self._feed = feed
@@ -213,7 +209,6 @@ def _read_last(service: Service, limit: int, chosen: ChangeFilter) -> tuple[list
 
 
 def _answer(call: Call, rows: list[JournalRow], reached: int, head: Position) -> None:
-    call.response.set_header("Cache-Control", "no-store")
     events = [row.document() for row in rows]
     call.answer({"events": events, "next_since": reached, "head": max(head.seq, reached), "epoch": head.epoch})
 
@@ -271,7 +266,6 @@ def _stream(service: Service, feed: Feed, call: Call, chosen: ChangeFilter) -> N
         raise
     response = call.response
     response.content_type = EVENT_STREAM
-    response.set_header("Cache-Control", "no-store")
     response.set_header("X-Accel-Buffering", "no")
     settings = service.conf.api
     response.stream = stream_of(

@@ -5,7 +5,8 @@ One thread reads new rows for all (:mod:`watcher_sync.read.journal_reader`). Pos
 streams cost it nothing. Other databases are polled: 64 idle streams cost 20 one-row queries a second, not 1,280.
 
 A waiting request occupies a thread of the WSGI server. ``[api] max_streams`` limits their number; further requests get
-503. ``[api] max_streams_per_identity`` limits those of one caller (429).
+503. ``[api] max_streams_per_identity`` limits those of one caller (429). A :class:`ResponseStream` releases the slot of
+its request when the answer ends.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import collections
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 
 import sqlalchemy as sa
 
@@ -28,7 +29,7 @@ _BUSY_SECONDS = 0.05
 _IDLE_SECONDS = 60.0
 """How long the thread continues without a waiting stream."""
 
-__all__ = ["MAX_CACHED_BYTES", "MAX_CACHED_ROWS", "Feed", "Slot"]
+__all__ = ["MAX_CACHED_BYTES", "MAX_CACHED_ROWS", "Feed", "ResponseStream", "Slot"]
 
 
 class Slot:
@@ -45,6 +46,33 @@ class Slot:
 
     def __del__(self) -> None:
         self.release()
+
+
+class ResponseStream:
+    """The chunks of one answer, made in the thread that sends them.
+
+    The end of the answer, or of its client's connection, releases what it holds.
+    """
+
+    def __init__(self, chunks: Generator[bytes, None, None], release: Callable[[], None]) -> None:
+        """:param release: called once or more often when the answer ends."""
+        self._chunks = chunks
+        self._release = release
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            return next(self._chunks)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Ends the answer. The WSGI server calls this when the client has disconnected."""
+        self._chunks.close()
+        self._release()
 
 
 class Feed(JournalReader):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``/healthcheck`` for load balancers, and its backends.
 
-oslo.middleware answers the request before authentication, and calls its backends. Two of them are in this module. They
+oslo.middleware answers the request without authentication, and calls its backends. Two of them are in this module. They
 have entry points in ``oslo.middleware.healthcheck``, and are the default of ``[healthcheck] backends``:
 
 * ``watcher_sync_database``: the database answers, and has the schema.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import abc
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -32,7 +32,7 @@ from watcher_sync.storage.database.database_time import read_clock
 from watcher_sync.storage.groups.source_status import list_sources, problem_of
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+    from _typeshed.wsgi import WSGIApplication
 
 PATH = "/healthcheck"
 
@@ -41,21 +41,15 @@ _MAX_RESULT_AGE_SECONDS = 1.0
 
 
 def wrap(application: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
-    """Wraps the application so that oslo.middleware answers ``/healthcheck``, and the application all other paths.
+    """Makes the application that answers :data:`PATH`.
 
+    :param application: answers a caller outside of ``[healthcheck] allowed_source_ranges``.
     :param conf: with ``[database]`` and ``[monitoring]``.
     :raises ConfigError: when ``[database] connection`` is unusable.
     """
     conf.register_opts(opts.HEALTHCHECK_OPTS, group="healthcheck")
     conf.set_default("backends", HEALTH_BACKENDS, group="healthcheck")
-    # If the caller is outside of [healthcheck] allowed_source_ranges, oslo.middleware calls the application.
-    check = healthcheck.Healthcheck(application, conf)
-
-    def wrapped(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        chosen: Any = check if environ.get("PATH_INFO") == PATH else application
-        return chosen(environ, start_response)  # type: ignore[no-any-return]
-
-    return wrapped
+    return healthcheck.Healthcheck(application, conf)
 
 
 class _Backend(HealthcheckBaseExtension, abc.ABC):

@@ -38,8 +38,9 @@ _MAX_AGE_SECONDS = 1.0
 
 
 def wrap(application: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
-    """Wraps the application so that ``/metrics`` has its answer here, if ``[api] metrics`` is set.
+    """Makes the application that answers :data:`PATH`.
 
+    :param application: answers if ``[api] metrics`` is not set.
     :raises ConfigError: when ``[database] connection`` is unusable.
     """
     if not conf.api.metrics:
@@ -47,8 +48,6 @@ def wrap(application: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
     scrape = Scrape(conf)
 
     def wrapped(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        if environ.get("PATH_INFO") != PATH:
-            return application(environ, start_response)
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
             headers = [("Allow", "GET, HEAD"), ("Content-Type", "text/plain"), ("Content-Length", "0")]
             start_response("405 Method Not Allowed", headers)

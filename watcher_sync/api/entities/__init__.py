@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entities of each kind: lists, items, histories, writes, views.
 
-``as_of``                   The parameter ``as_of`` of lists, items, search and topology: the model as it was
 ``changed_states``          ``GET /v1/states``: the states of what changed after a position, for a copy of the model
 ``compute_model``           ``GET /v1/compute_model``: hosts and servers of one generation, for optimisers
 ``differences``             ``GET /v1/diff``: what changed of each entity between two moments
@@ -9,10 +8,8 @@
 ``entity_filters``          The filters of a list: ``field=value``, ``field=op:value``
 ``entity_item``             Item and history of every kind
 ``entity_list``             The list of every kind
-``host_usage``              The fields ``used_*`` and ``free_*`` of compute nodes
-``quotas``                  The maximum number of entities of a kind in one project
 ``search``                  ``GET /v1/search``: entities of all kinds by their names and ids
 ``service_type_instances``  The writable fields of ``/v1/service_type_instances``
 ``topology``                ``/v1/topology``: hosts and clusters with the numbers of their members
-``writing``                 POST, PUT and DELETE for every kind of which the API owns a facet
+``writing``                 POST, PUT and DELETE for every kind of which the API owns a facet, within its quota
 """

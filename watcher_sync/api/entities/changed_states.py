@@ -17,12 +17,11 @@ import msgspec
 
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.http import schemas
-from watcher_sync.api.http.epochs import QUERY, require_epoch
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
+from watcher_sync.api.http.positions import QUERY, present
 from watcher_sync.api.http.rules import ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.service import Service
 from watcher_sync.read.changed_states import ChangedStates
-from watcher_sync.storage.epochs import read_position
 
 MAX_LIMIT = 10_000
 """Entities of one answer, whatever the limit of pages: a follower of this API relies on it."""
@@ -64,20 +63,15 @@ class ChangedStateList:
         self._service = service
         readers = {name: Collection(service, kind).states for name, kind in service.kinds.items()}
         self._states = ChangedStates(service.tables, readers)
-        limit = {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MAX_LIMIT,
-            "default": 1_000,
-            "description": "The maximum number of entities. An answer of about 8 MiB has fewer.",
-        }
         self.on_get = operation(
             summary="Read the states of what changed after a position",
             description=__doc__ or "",
             rule=Rule("states:list", ADMIN_OR_SYSTEM_READER),
             query={
                 "since": schemas.SEQ | {"default": 0, "description": "The answer begins after this seq."},
-                "limit": limit,
+                "limit": schemas.limit(
+                    MAX_LIMIT, "The maximum number of entities. An answer of about 8 MiB has fewer.", default=1_000
+                ),
                 "epoch": QUERY,
             },
             responses={200: Answer(_PAGE, "The states")},
@@ -89,7 +83,6 @@ class ChangedStateList:
         """Answers with one page."""
         call.context.require_everything()
         with self._service.reading() as connection:
-            require_epoch(call, read_position(connection, self._service.tables))
+            present(call, connection, self._service.tables)
             page = self._states.read(connection, call.query["since"], call.query["limit"])
-        call.response.set_header("Cache-Control", "no-store")
         call.answer(msgspec.structs.asdict(page))

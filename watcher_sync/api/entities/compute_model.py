@@ -19,11 +19,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from watcher_sync.api.edge.feed import Feed
+from watcher_sync.api.edge.feed import Feed, ResponseStream
 from watcher_sync.api.edge.rate_limits import identity_of
 from watcher_sync.api.http import etags, schemas
 from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
-from watcher_sync.api.http.response_stream import ResponseStream
 from watcher_sync.api.http.rules import ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import Kind

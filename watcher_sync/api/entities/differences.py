@@ -13,10 +13,9 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.api.entities import as_of
 from watcher_sync.api.http import schemas
-from watcher_sync.api.http.epochs import QUERY, require_epoch
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
+from watcher_sync.api.http.positions import AS_OF_ANSWER, MOMENT, QUERY, asked_moment, present
 from watcher_sync.api.http.problems import bad_request
 from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.identity.visibility import Visibility, sight_of
@@ -24,7 +23,6 @@ from watcher_sync.api.service import Service
 from watcher_sync.model.model import Key
 from watcher_sync.read.differences import read_differences
 from watcher_sync.read.past.moments import Moment, moment_of
-from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.writing.journal import JournalRow
 
 _DIFFERENCE: schemas.Schema = {
@@ -49,22 +47,18 @@ class Diff:
     """``GET /v1/diff``."""
 
     def __init__(self, service: Service) -> None:
-        moments = {"from": as_of.ANSWER, "to": as_of.ANSWER}
+        moments = {"from": AS_OF_ANSWER, "to": AS_OF_ANSWER}
         self._service = service
         self.on_get = operation(
             summary="Compare the model at two moments",
             description=__doc__ or "",
             rule=Rule("diff:list", PROJECT_READER),
             query={
-                "from": as_of.MOMENT | {"description": "The earlier moment: a seq or a time."},
-                "to": as_of.MOMENT | {"description": "The later moment: a seq or a time; the present by default."},
+                "from": MOMENT | {"description": "The earlier moment: a seq or a time."},
+                "to": MOMENT | {"description": "The later moment: a seq or a time; the present by default."},
                 "epoch": QUERY,
                 "kind": {"enum": sorted(service.kinds), "description": "Entities of this kind only."},
-                "all_projects": {
-                    "type": "boolean",
-                    "description": "true: the entities of all projects, or 403; false: those of the caller's project "
-                    "alone. By default the answer has everything that the caller may see.",
-                },
+                **schemas.all_projects("the entities"),
                 **schemas.paging(service.max_limit),
             },
             responses={200: Answer(schemas.collection("differences", _DIFFERENCE, **moments), "A page")},
@@ -77,10 +71,9 @@ class Diff:
         """Answers with one page, by kind and id."""
         service, sight = self._service, sight_of(call, self._service.kinds)
         with service.reading() as connection:
-            head = read_position(connection, service.tables)
-            require_epoch(call, head)
-            since = as_of.asked_moment(call, service, connection, head, "from")
-            upto = as_of.asked_moment(call, service, connection, head, "to")
+            head = present(call, connection, service.tables)
+            since = asked_moment(call, connection, service.tables, head, "from")
+            upto = asked_moment(call, connection, service.tables, head, "to")
             if upto is None:
                 upto = moment_of(connection, service.tables, head, head.seq)
                 call.query["to"] = upto.seq  # for the next page
@@ -105,7 +98,6 @@ class Diff:
                 ],
             )
         marker = None if found.last is None else ",".join(found.last)
-        call.response.set_header("Cache-Control", "no-store")
         documents = [msgspec.structs.asdict(each) for each in found.found]
         call.answer({"differences": documents, **call.next_page(marker), "from": _moment(since), "to": _moment(upto)})
 

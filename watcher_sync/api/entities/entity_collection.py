@@ -8,19 +8,17 @@ A kind with a ``project_id`` is scoped: a caller sees the entities of its projec
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from watcher_sync.api.entities import host_usage
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import Call, Rule
 from watcher_sync.api.http.problems import Problem, not_found
-from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS, ADMIN_OR_SYSTEM_READER, PROJECT_READER
-from watcher_sync.api.identity.visibility import hidden_from
+from watcher_sync.api.http.rules import ADMIN_OR_SYSTEM_READER, PROJECT_READER
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.visibility import Hidden, seen
-from watcher_sync.read import reading
+from watcher_sync.read import host_usage, reading
 from watcher_sync.read.entity_reader import EntityReader, state_reader
 
 _MAX_SORT_CHARS = 600
@@ -42,17 +40,8 @@ class Collection:
         """The kinds whose tables have what the answers have."""
         self.names = (*kind.public, *self.computed, "seq")
         self.states = state_reader(service.tables, kind, service.store.database.dialect.name)
-        self._public = frozenset(kind.public)
-        self._reader = functools.lru_cache(maxsize=_MAX_READERS)(
-            lambda dialect, columns, computed, fields: EntityReader(
-                service.tables,
-                kind,
-                dialect,
-                columns,
-                computed=computed,
-                beside=tuple(dict.fromkeys(("id", "seq", *host_usage.columns(computed), *fields))),
-            )
-        )
+        self.reader = functools.lru_cache(maxsize=_MAX_READERS)(self._make_reader)
+        """Makes what reads entities for a list."""
         read = PROJECT_READER if kind.is_scoped else ADMIN_OR_SYSTEM_READER
         self.rules = {what: Rule(f"{kind.plural}:{what}", read) for what in ("list", "show", "history")}
 
@@ -116,36 +105,13 @@ class Collection:
             raise absent
         return absent
 
-    def require_visible(self, call: Call, names: Iterable[str]) -> Hidden:
-        """Requires that the caller sees the fields that the request names.
-
-        :returns: what the caller does not see of the kind.
-        :raises Problem: 403 when the request names a field that it does not see.
-        """
-        hidden = hidden_from(call.context, self.kind)
-        for name in names:
-            if hidden.get(name) == ():
-                refused = call.context.refusal([ADMIN_ONLY_FIELDS])
-                raise Problem(refused.status, f"{refused.detail} (field {name})")
-        return hidden
-
     def is_of_removed(self, row: Mapping[str, Any]) -> bool:
         """Whether an entity is that of a removed source.
 
         :param row: all its fields.
         """
-        removed = self.service.removed.of_kind(self.kind.name)
+        removed = self.service.removed_of(self.kind.name)
         return removed is not None and removed.has(row)
-
-    def reader(self, dialect: str, names: tuple[str, ...], fields: tuple[str, ...] = ()) -> EntityReader:
-        """Reads entities for a list.
-
-        :param names: the members of an entity, in declared order.
-        :param fields: what the list needs of an entity beside them, its id, its seq, and what ``computed`` needs.
-        """
-        columns = tuple(name for name in names if name in self._public)
-        computed = tuple(name for name in names if name not in self._public)
-        return self._reader(dialect, columns, computed, fields)
 
     def selected(self, row: Mapping[str, Any], names: list[str] | None, hidden: Hidden) -> dict[str, Any]:
         """Returns the chosen fields in declared order.
@@ -154,3 +120,19 @@ class Collection:
         :param hidden: what the caller does not see.
         """
         return seen({name: row[name] for name in self.names if names is None or name in names}, hidden)
+
+    def _make_reader(self, dialect: str, names: tuple[str, ...], fields: tuple[str, ...]) -> EntityReader:
+        """:param names: the members of an entity, in declared order.
+
+        :param fields: what the list needs of an entity beside them, its id, its seq, and what ``computed`` needs.
+        """
+        public = self.kind.public
+        computed = tuple(name for name in names if name not in public)  # the seq, too: of the past it is read apart
+        return EntityReader(
+            self.service.tables,
+            self.kind,
+            dialect,
+            tuple(name for name in names if name in public),
+            computed=computed,
+            beside=tuple(dict.fromkeys(("id", "seq", *host_usage.columns(computed), *fields))),
+        )

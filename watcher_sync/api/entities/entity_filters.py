@@ -23,7 +23,7 @@ import datetime
 import math
 import re
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from watcher_sync.api.http import schemas
@@ -79,17 +79,13 @@ def parameters(kind: Kind) -> dict[str, schemas.Schema]:
     return found
 
 
-def conditions(kind: Kind, query: Mapping[str, Any]) -> list[FieldCondition]:
+def conditions(kind: Kind, query: Mapping[str, Any], names: Iterable[str]) -> list[FieldCondition]:
     """The conditions of a request, whose query matches the schemas.
 
+    :param names: the fields that its filters name.
     :raises Problem: 400 when a filter has too many values.
     """
-    return list(_conditions(kind, query))
-
-
-def named(kind: Kind, query: Mapping[str, Any]) -> Iterator[str]:
-    """The fields that the filters of a request name, and those of which they name a member."""
-    return (name for name in ("id", *kind.fields) if name in query)
+    return list(_conditions(kind, query, names))
 
 
 def value_of(python: type, text: str) -> Any:
@@ -118,9 +114,9 @@ def text_of(value: Any) -> str:
     return value.isoformat() if isinstance(value, datetime.datetime) else str(value)
 
 
-def _conditions(kind: Kind, query: Mapping[str, Any]) -> Iterator[FieldCondition]:
-    for name in ("id", *kind.fields):
-        given = query.get(name, ())
+def _conditions(kind: Kind, query: Mapping[str, Any], names: Iterable[str]) -> Iterator[FieldCondition]:
+    for name in names:
+        given = query[name]
         python = str if name == "id" else kind.fields[name].python
         if python is dict:
             for member, texts in dict(given).items():

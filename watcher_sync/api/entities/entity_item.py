@@ -11,16 +11,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from watcher_sync.api.entities import as_of, host_usage
 from watcher_sync.api.entities.entity_collection import Collection
-from watcher_sync.api.http import etags, schemas
+from watcher_sync.api.http import etags, positions, schemas
 from watcher_sync.api.http.operation import Answer, Call, operation
+from watcher_sync.api.http.positions import AS_OF, AS_OF_HEADER
 from watcher_sync.api.http.problems import Problem, not_found
 from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.model.kinds import PROJECT_FIELD
 from watcher_sync.model.visibility import Hidden
-from watcher_sync.read import reading, search
-from watcher_sync.read.removed_entities import MARK
+from watcher_sync.read import host_usage, reading, search
+from watcher_sync.read.past.undoing import read_item_at
 
 _MAX_NAMED = 10
 """Entities of one name that a problem lists."""
@@ -38,7 +38,7 @@ class EntityItem:
             query=self.parameters(),
             headers={"If-None-Match": schemas.ETAG},
             responses={
-                200: Answer(self.schema(), f"The {kind.name}", headers=("ETag", as_of.HEADER)),
+                200: Answer(self.schema(), f"The {kind.name}", headers=("ETag", AS_OF_HEADER)),
                 304: Answer(None, "The ETag is unchanged", headers=("ETag",)),
             },
             errors=(404, 409, 410) if kind.name_field is not None else (404, 410),
@@ -47,7 +47,7 @@ class EntityItem:
 
     def parameters(self) -> dict[str, schemas.Schema]:
         """The query parameters and their schemas."""
-        return {**self.collection.fields_parameter(), **self.name_parameter(), **as_of.PARAMETERS}
+        return {**self.collection.fields_parameter(), **self.name_parameter(), **positions.PARAMETERS}
 
     def name_parameter(self) -> dict[str, schemas.Schema]:
         """The query parameter that has the item found by its name, and its schema."""
@@ -82,14 +82,14 @@ class EntityItem:
         chosen = self.chosen(call)
         row = self._read(call, entity_id)
         collection.require_project(call, row.get(PROJECT_FIELD), entity_id)
-        hidden = collection.require_visible(call, chosen)
-        is_marked = not chosen and as_of.NAME not in call.query and collection.is_of_removed(row)
+        hidden = call.context.require_visible(kind, chosen)
+        is_marked = not chosen and AS_OF not in call.query and collection.is_of_removed(row)
         more = host_usage.tag(row) if collection.computed else ""
-        tag = row["seq"] if row["seq"] is not None else f"as-of-{call.query[as_of.NAME]}"
+        tag = row["seq"] if row["seq"] is not None else f"as-of-{call.query[AS_OF]}"
         if etags.answered_not_modified(call, etags.of(kind, tag, more, is_marked=is_marked)):
             return
         document = self.selected(row, call, hidden)
-        call.answer({**document, MARK: True} if is_marked else document)
+        call.answer({**document, etags.MARK: True} if is_marked else document)
 
     def _read(self, call: Call, entity_id: str) -> dict[str, Any]:
         """Reads the entity, now or as it was.
@@ -98,15 +98,19 @@ class EntityItem:
         """
         collection, kind = self.collection, self.collection.kind
         service, row = collection.service, None
-        if as_of.NAME in call.query and not collection.computed and call.query.get("by") != "name":
-            row = as_of.read_item(call, service, kind, entity_id)  # it costs less than a copy of the kind
+        if AS_OF in call.query and not collection.computed and call.query.get("by") != "name":
+            with service.reading() as connection:  # it costs less than a copy of the kind
+                head = positions.present(call, connection, service.tables)
+                moment = positions.asked_moment(call, connection, service.tables, head)
+                assert moment is not None
+                row = read_item_at(connection, service.tables, kind, entity_id, moment.seq)
         else:
-            with as_of.reading(call, service, collection.kinds_read) as source:
+            with service.source(call, collection.kinds_read) as source:
                 if call.query.get("by") == "name":
                     entity_id = self._id_of_name(source.connection, call, entity_id)
                 row = reading.read_item(source.connection, service.tables, kind, entity_id)
                 if row is not None:
-                    source.add_seqs(kind, [row])
+                    source.add_seqs(service.tables, kind, [row])
                     if collection.computed:
                         host_usage.add(source.connection, service.tables, [row], collection.names)
         if row is None:
@@ -120,7 +124,7 @@ class EntityItem:
         """
         collection, kind = self.collection, self.collection.kind
         assert kind.name_field is not None
-        collection.require_visible(call, [kind.name_field])
+        call.context.require_visible(kind, [kind.name_field])
         scope = call.context.scope if kind.is_scoped else None
         ids = search.ids_of(connection, collection.service.tables, kind, name, scope=scope, limit=_MAX_NAMED + 1)
         if not ids:

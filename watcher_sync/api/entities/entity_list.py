@@ -16,29 +16,23 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.api.entities import as_of, entity_filters, host_usage
-from watcher_sync.api.entities.as_of import ReadSource
+from watcher_sync.api.entities import entity_filters
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.http import schemas
-from watcher_sync.api.http.epochs import read_seq
+from watcher_sync.api.http.etags import MARK
 from watcher_sync.api.http.operation import Answer, Call, operation
+from watcher_sync.api.http.positions import AS_OF, AS_OF_ANSWER, AS_OF_HEADER, EPOCH_HEADER, PARAMETERS
 from watcher_sync.api.http.problems import bad_request
-from watcher_sync.api.http.request_context import NO_PROJECT
-from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS, ALL_PROJECTS
+from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS
+from watcher_sync.api.service import ReadSource
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
 from watcher_sync.model.visibility import Hidden, seen
+from watcher_sync.read import host_usage
 from watcher_sync.read.entity_reader import After, EntityReader, Sort
 from watcher_sync.read.filters import FieldCondition
-from watcher_sync.read.removed_entities import MARK, RemovedOfKind
+from watcher_sync.storage.epochs import read_position
+from watcher_sync.storage.groups.removed_sources import RemovedOfKind
 from watcher_sync.wire.fields import BadEnvelope
-
-_ALL_PROJECTS: dict[str, schemas.Schema] = {
-    "all_projects": {
-        "type": "boolean",
-        "description": "true: the entities of all projects, or 403; false: those of the caller's project alone. By "
-        "default the answer has everything that the caller may see.",
-    }
-}
 
 MAX_IDS = 100
 """Ids that a list may be asked for."""
@@ -76,13 +70,13 @@ class EntityList:
         kind = collection.kind
         item = self.item_schema(collection)
         item = {**item, "properties": {**item["properties"], "versions": _VERSIONS}}
-        schema = schemas.collection(kind.plural, item, seq=schemas.SEQ, as_of=as_of.ANSWER)
+        schema = schemas.collection(kind.plural, item, seq=schemas.SEQ, as_of=AS_OF_ANSWER)
         self._collection = collection
         self.on_get = operation(
             summary=f"List {kind.plural}",
             rule=collection.rules["list"],
             query=self.parameters(collection),
-            responses={200: Answer(schema, f"A page of {kind.plural}", headers=(as_of.HEADER,))},
+            responses={200: Answer(schema, f"A page of {kind.plural}", headers=(AS_OF_HEADER,))},
             errors=(410,),
             tag=kind.plural,
         )(self.list_page)
@@ -99,8 +93,8 @@ class EntityList:
             },
             **collection.fields_parameter(),
             **_REPLICATION,
-            **as_of.PARAMETERS,
-            **(_ALL_PROJECTS if kind.is_scoped else {}),
+            **PARAMETERS,
+            **(schemas.all_projects("the entities") if kind.is_scoped else {}),
         }  # fmt: skip
 
     def item_schema(self, collection: Collection) -> schemas.Schema:
@@ -118,12 +112,13 @@ class EntityList:
     def _answer_versions(collection: Collection, call: Call) -> None:
         """Answers with the own fields and the versions, whatever the form of the list is."""
         call.context.require_everything()
-        if as_of.NAME in call.query:
-            raise bad_request("query", f"/{as_of.NAME}", f"{as_of.NAME} and versions exclude each other")
+        if AS_OF in call.query:
+            raise bad_request("query", f"/{AS_OF}", f"{AS_OF} and versions exclude each other")
         reader, marker = collection.states, call.query.get("marker")
-        conditions = scoped_conditions(collection.kind, call)
+        conditions = _scoped_conditions(collection.kind, call, _filtered(collection.kind, call.query))
         with collection.service.reading(short=True) as connection:
-            seq = read_seq(call, connection, collection.service.tables)
+            head = read_position(connection, collection.service.tables)
+            call.response.set_header(EPOCH_HEADER, head.epoch)
             page = reader.page(
                 connection,
                 limit=int(call.query["limit"]),
@@ -133,16 +128,16 @@ class EntityList:
             )
         states = [msgspec.Raw(reader.encode(row)) for row in page.rows]
         last = page.rows[-1][reader.position["id"]] if page.more else None
-        call.answer({collection.kind.plural: states, **call.next_page(last), "seq": seq})
+        call.answer({collection.kind.plural: states, **call.next_page(last), "seq": head.seq})
 
     def answer_page(self, collection: Collection, call: Call) -> None:
         """Reads a page and answers with it."""
         chosen = call.query.get("fields")
         wanted = ListRequest(collection, call, chosen or ())
-        has_marks = not chosen and as_of.NAME not in call.query
+        has_marks = not chosen and AS_OF not in call.query
         # Read here: a request with two connections could wait for the pool, as others do.
-        removed = collection.service.removed.of_kind(collection.kind.name) if has_marks else None
-        with as_of.reading(call, collection.service, collection.kinds_read, short=True) as source:
+        removed = collection.service.removed_of(collection.kind.name) if has_marks else None
+        with collection.service.source(call, collection.kinds_read, short=True) as source:
             page = wanted.read(source, chosen or collection.names, wanted.hidden, removed=removed)
         texts = [msgspec.Raw(text) for text in page.texts()]
         marker = wanted.marker(page.end(len(texts))) if page.more else None
@@ -194,13 +189,14 @@ class ListRequest:
         """
         kind, query = collection.kind, call.query
         self._collection = collection
-        self._conditions = scoped_conditions(kind, call)
+        filtered = _filtered(kind, query)
+        self._conditions = _scoped_conditions(kind, call, filtered)
         self._sort = Sort(query["sort"].lstrip("-"), query["sort"].startswith("-"))
         self._ids = _wanted_ids(call)
-        used = [*entity_filters.named(kind, query), self._sort.field]
-        self.hidden = collection.require_visible(call, [*chosen, *used])
+        used = [*filtered, self._sort.field]
+        self.hidden = call.context.require_visible(kind, [*chosen, *used])
         """What the caller does not see."""
-        as_of.require_known_fields(kind, used, call)
+        _require_in_the_journal(kind, used, call)
         _require_visible_members(call, self._conditions, self.hidden)
         self.limit = int(query["limit"])
         self.after = _after(kind, self._sort, query.get("marker"))
@@ -235,7 +231,7 @@ class ListRequest:
             ids=self._ids,
         )
         facts = [reader.beside(row) for row in page.rows]
-        source.add_seqs(kind, facts)
+        source.add_seqs(service.tables, kind, facts)
         if collection.computed:
             host_usage.add(source.connection, service.tables, facts, shown)
         return ListPage(
@@ -254,20 +250,21 @@ class ListRequest:
         return f"{'*' if end.value is None else _escaped(entity_filters.text_of(end.value))},{end.id}"
 
 
-def scoped_conditions(kind: Kind, call: Call) -> list[FieldCondition]:
+def _filtered(kind: Kind, query: Mapping[str, Any]) -> list[str]:
+    """The fields that the filters of a request name, and those of which they name a member."""
+    return [name for name in ("id", *kind.fields) if name in query]
+
+
+def _scoped_conditions(kind: Kind, call: Call, filtered: Sequence[str]) -> list[FieldCondition]:
     """The conditions of the request, and the one that leaves the caller's project alone, unless it sees all.
 
+    :param filtered: the fields that its filters name.
     :raises Problem: 403 when the request asks for another project, or for all, and the policy does not allow it.
     """
-    found = entity_filters.conditions(kind, call.query)
+    found = entity_filters.conditions(kind, call.query, filtered) if filtered else []
     if not kind.is_scoped:
         return found
-    wanted: bool | None = call.query.get("all_projects")
-    scope = call.context.scope
-    if wanted and scope is not None:
-        raise call.context.refusal([ALL_PROJECTS])
-    if wanted is False:
-        scope = call.context.project_id or NO_PROJECT
+    scope = call.context.scope_of(call.query.get("all_projects"))
     if scope is None:
         return found
     asked = {value for each in found if each.field == PROJECT_FIELD and each.operator == "eq" for value in each.values}
@@ -280,6 +277,12 @@ def _wanted_ids(call: Call) -> list[str] | None:
     """The ids of the parameter ``ids``; None: the request has none."""
     ids = call.query.get("ids")
     return None if ids is None else [urllib.parse.unquote(each).replace("\0", "") for each in ids]
+
+
+def _require_in_the_journal(kind: Kind, names: Iterable[str], call: Call) -> None:
+    """:raises Problem: 400 when the request filters or sorts the past by a field that the journal does not have."""
+    if AS_OF in call.query and kind.last_seen_field is not None and kind.last_seen_field in set(names):
+        raise bad_request("query", f"/{kind.last_seen_field}", f"{kind.last_seen_field} is unknown with {AS_OF}")
 
 
 def _require_visible_members(call: Call, wanted: Iterable[FieldCondition], hidden: Hidden) -> None:

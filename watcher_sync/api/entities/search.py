@@ -11,12 +11,11 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.api.entities import as_of
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
+from watcher_sync.api.http.positions import AS_OF, AS_OF_ANSWER, AS_OF_HEADER, PARAMETERS
 from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import PROJECT_READER
-from watcher_sync.api.identity.visibility import hidden_from
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import Kind
 from watcher_sync.read import search
@@ -41,7 +40,7 @@ _HITS: schemas.Schema = {
         "results": {"type": "array", "items": _HIT, "description": "Whole names and ids first, then beginnings."},
         "more": {"type": "boolean", "description": "Whether there are further ones; a longer text finds them."},
         "seq": schemas.SEQ | {"description": "The journal's seq at which the answer was read."},
-        as_of.NAME: as_of.ANSWER,
+        AS_OF: AS_OF_ANSWER,
     },
 }
 
@@ -59,16 +58,10 @@ class Search:
             query={
                 "q": schemas.SHORT_TEXT | {"description": "A name, an id, or a part of one."},
                 "kind": {"enum": sorted(service.kinds), "description": "Entities of this kind only."},
-                "limit": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": most,
-                    "default": min(20, most),
-                    "description": "The maximum number of results.",
-                },
-                **as_of.PARAMETERS,
+                "limit": schemas.limit(most, "The maximum number of results.", default=20),
+                **PARAMETERS,
             },
-            responses={200: Answer(_HITS, headers=(as_of.HEADER,))},
+            responses={200: Answer(_HITS, headers=(AS_OF_HEADER,))},
             required=("q",),
             errors=(410,),
             tag="search",
@@ -83,15 +76,14 @@ class Search:
             if query.get("kind", name) == name and _may_search(call.context, kind)
         }
         limit: int = query["limit"]
-        with as_of.reading(call, service, list(kinds)) as source:
+        with service.source(call, list(kinds)) as source:
             hits = search.search(source.connection, service.tables, kinds, call.context.scope, query["q"], limit + 1)
-        call.response.set_header("Cache-Control", "no-store")
         results = [_document(hit) for hit in hits[:limit]]
         call.answer({"results": results, "more": len(hits) > limit, **source.about()})
 
 
 def _may_search(context: RequestContext, kind: Kind) -> bool:
-    is_name_hidden = kind.name_field is not None and hidden_from(context, kind).get(kind.name_field) == ()
+    is_name_hidden = kind.name_field is not None and context.hidden(kind).get(kind.name_field) == ()
     return context.may(f"{kind.plural}:list") and not is_name_hidden
 
 

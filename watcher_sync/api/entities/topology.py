@@ -22,9 +22,9 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.api.entities import as_of
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
+from watcher_sync.api.http.positions import AS_OF, AS_OF_ANSWER, AS_OF_HEADER, PARAMETERS
 from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.service import Service
@@ -104,7 +104,7 @@ _TOPOLOGY: schemas.Schema = {
     "properties": {
         "seq": schemas.SEQ | {"description": "The journal's seq at which the answer was read."},
         "groups": {"type": "array", "items": _GROUP},
-        as_of.NAME: as_of.ANSWER,
+        AS_OF: AS_OF_ANSWER,
     },
 }
 
@@ -125,13 +125,10 @@ class Topology:
     def __init__(self, service: Service) -> None:
         most = min(MAX_ENTRIES, service.max_limit)
         query = {
-            "limit": {
-                "type": "integer", "minimum": 1, "maximum": most, "default": most,
-                "description": "The maximum number of entries of each kind.",
-            },
+            "limit": schemas.limit(most, "The maximum number of entries of each kind.", default=most),
             "search": schemas.SHORT_TEXT
             | {"description": "Only entries whose id contains this text, in upper or lower case."},
-            **as_of.PARAMETERS,
+            **PARAMETERS,
         }  # fmt: skip
         self._service = service
         self._groups = [group for group in GROUPS if group.kind in service.kinds]
@@ -141,7 +138,7 @@ class Topology:
             summary="Show hosts and clusters with their members, problems first",
             rule=Rule("topology:show", ADMIN_OR_SYSTEM_READER),
             query=query,
-            responses={200: Answer(_TOPOLOGY, headers=(as_of.HEADER,))},
+            responses={200: Answer(_TOPOLOGY, headers=(AS_OF_HEADER,))},
             errors=(410,),
             tag="topology",
         )(self.show)
@@ -149,9 +146,8 @@ class Topology:
     def show(self, call: Call) -> None:
         """Answers with all groups at one seq, now or as they were."""
         service, search, limit = self._service, call.query.get("search", "").lower(), call.query["limit"]
-        with as_of.reading(call, service, self._kinds_read) as source:
+        with service.source(call, self._kinds_read) as source:
             groups = [_group(service, source.connection, g, call.context, search, limit) for g in self._groups]
-        call.response.set_header("Cache-Control", "no-store")
         call.answer({"groups": groups, **source.about()})
 
 

@@ -22,17 +22,18 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import sqlalchemy as sa
+from oslo_config import cfg
+
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_item import EntityItem
 from watcher_sync.api.entities.entity_list import EntityList
-from watcher_sync.api.entities.quotas import Quotas
 from watcher_sync.api.http import etags, schemas
 from watcher_sync.api.http.bodies import Body
 from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import Problem, not_found
 from watcher_sync.api.http.rules import PROJECT_MEMBER
 from watcher_sync.api.http.schemas import Schema
-from watcher_sync.api.identity.visibility import hidden_from
 from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Delete, Outcome, Upsert
@@ -53,6 +54,56 @@ ID: Schema = {
 CONDITIONS = (
     "The API compares If-Match and If-None-Match (RFC 9110, section 13.1) with the ETag, and answers 412 if one fails."
 )
+
+
+UNLIMITED = -1
+
+
+class Quotas:
+    """The maximum number of entities of a kind in one project (``[api] quota_*``).
+
+    The transaction that creates an entity counts the others. It holds the lock of the journal's head, so two requests
+    at the same time cannot both take the last place.
+    """
+
+    def __init__(self, limits: Mapping[str, int]) -> None:
+        """:param limits: kind -> maximum in one project; -1: no limit."""
+        self._limits = dict(limits)
+
+    @classmethod
+    def of(cls, conf: cfg.ConfigOpts) -> Quotas:
+        """The limits of the configuration."""
+        settings = conf.api
+        return cls(
+            {
+                "vnf_instance": settings.quota_vnf_instances,
+                "service_type_instance": settings.quota_service_type_instances,
+            }
+        )
+
+    def require_room(self, cycle: DirectCommitCycle, kind: Kind, old: Entity | None, values: Mapping[str, Any]) -> None:
+        """Require that the project has room for an entity that the write creates, or moves into the project.
+
+        :param cycle: the transaction of the write.
+        :param old: the entity before the write; None: it does not exist.
+        :param values: the fields to write.
+        :raises Problem: 403 when the quota is exceeded.
+        """
+        limit = self._limits.get(kind.name, UNLIMITED)
+        project_id = values.get(PROJECT_FIELD)
+        if limit < 0 or project_id is None or (old is not None and getattr(old, PROJECT_FIELD, None) == project_id):
+            return
+        table = cycle.store.tables.entities[kind.name]
+        query = sa.select(sa.func.count()).select_from(table).where(table.c[PROJECT_FIELD] == project_id)
+        with cycle.store.connect() as connection:
+            count = connection.execute(query).scalar_one()
+        if count >= limit:
+            raise Problem(
+                403,
+                f"Quota exceeded: project {project_id} has {count} {kind.plural}, and {limit} are allowed",
+                quota=limit,
+                used=count,
+            )
 
 
 class WritableKind(abc.ABC):
@@ -288,7 +339,7 @@ def put(
 def answer(call: Call, kind: Kind, entity: Entity, writable: WritableKind, status: int) -> None:
     """Answers with the entity and its ETag."""
     call.response.set_header("ETag", etags.of(kind, entity.seq))
-    document = seen(writable.document(kind, entity), hidden_from(call.context, kind))
+    document = seen(writable.document(kind, entity), call.context.hidden(kind))
     call.answer({**document, "seq": entity.seq}, status)
 
 

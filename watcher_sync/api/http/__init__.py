@@ -3,14 +3,13 @@
 
 ``bodies``           The body of a request: its declaration, and its reading within the limits
 ``envelope``         What every request and its answer have: id, actor, log lines, headers of security
-``epochs``           The epoch of a position in the journal, in requests and answers
 ``etags``            ETag, If-Match and If-None-Match (RFC 9110)
 ``openapi``          Generates the OpenAPI 3.1 document from the operations of the routes
 ``operation``        The declaration of a REST method, and the validation of its requests
+``positions``        The position in the journal that a request names: ``epoch`` and ``as_of``
 ``problems``         Answers every error with problem details (RFC 9457)
 ``request_context``  The caller of one request, and what the policy allows it
-``response_stream``  An answer that is made piece by piece, and what is released when it ends
-``rules``            The named rules of the policy: the roles and scopes of OpenStack's secure RBAC
+``rules``            The rules of the policy: the roles of OpenStack's secure RBAC, and those of the operations
 ``schemas``          JSON Schemas (draft 2020-12) of entities, journal rows and pages
 ``validation``       Validates documents against JSON Schemas, and names the wrong fields
 ``versions``         ``/versions``, ``/v1`` and ``/openapi.json``

@@ -17,7 +17,9 @@ import falcon
 from watcher_sync.api.http.operation import Call
 from watcher_sync.api.http.problems import Problem
 from watcher_sync.model.kinds import Kind
-from watcher_sync.read.removed_entities import MARK
+
+MARK: Final = "source_removed"
+"""The member of the document of an entity of a removed source; it is absent for all others."""
 
 _MARKED: Final = f'-{MARK}"'
 """How a tag with the mark ends."""

@@ -28,7 +28,7 @@ import functools
 import inspect
 import urllib.parse
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import falcon
 import jsonschema
@@ -40,6 +40,8 @@ from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.schemas import Schema
 from watcher_sync.api.http.validation import pointer, require_valid, validator
 from watcher_sync.storage.database.database import run_with_retries
+
+T = TypeVar("T")
 
 JSON = "application/json"
 
@@ -137,6 +139,23 @@ class Call(msgspec.Struct):
             "next_marker": text,
             "next": f"{self.request.path}?{urllib.parse.urlencode([*given, ('marker', text)])}",
         }
+
+    def answer_page(
+        self,
+        name: str,
+        rows: Sequence[T],
+        marker_of: Callable[[T], str | int],
+        document: Callable[[T], Any] = lambda row: row,
+    ) -> None:
+        """Answers with as many of the rows as the request wants; a further row is that of another page.
+
+        :param name: the member of the answer that has them.
+        :param marker_of: returns the marker of the page after a row.
+        :param document: makes what is shown of a row.
+        """
+        limit: int = self.query["limit"]
+        marker = marker_of(rows[limit - 1]) if len(rows) > limit else None
+        self.answer({name: [document(row) for row in rows[:limit]], **self.next_page(marker)})
 
     def answer_nothing(self) -> None:
         """Answers 204 without a body."""

@@ -24,6 +24,8 @@ from watcher_sync.api.http.envelope import ids_of, note_actor
 from watcher_sync.api.http.problems import Problem
 from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS, ALL_PROJECTS
 from watcher_sync.events import Actor
+from watcher_sync.model.kinds import Kind
+from watcher_sync.model.visibility import NOTHING_HIDDEN, Hidden
 
 NO_PROJECT = ""
 """The project of the policy's target where there is none. No token has it."""
@@ -95,10 +97,38 @@ class RequestContext:
         """The only project whose entities the caller sees; None: it sees those of all projects."""
         return None if self.may_on(ALL_PROJECTS, None) else self.project_id or NO_PROJECT
 
+    def scope_of(self, all_projects: bool | None) -> str | None:
+        """The only project whose entities the caller asks for; None: it asks for those of all projects.
+
+        :param all_projects: what the request asks for; None: everything that the caller sees.
+        :raises Problem: 401 or 403 when it asks for all projects and does not see all.
+        """
+        scope = self.scope
+        if all_projects and scope is not None:
+            raise self.refusal([ALL_PROJECTS])
+        return (self.project_id or NO_PROJECT) if all_projects is False else scope
+
     @property
     def sees_admin_only(self) -> bool:
         """Whether the caller sees the fields that tell of hosts."""
         return self.may_on(ADMIN_ONLY_FIELDS, None)
+
+    def hidden(self, kind: Kind) -> Hidden:
+        """What the caller does not see of the entities of a kind."""
+        return NOTHING_HIDDEN if not kind.admin_only or self.sees_admin_only else kind.admin_only
+
+    def require_visible(self, kind: Kind, names: Iterable[str]) -> Hidden:
+        """Requires that the caller sees the fields that the request names.
+
+        :returns: what the caller does not see of the kind.
+        :raises Problem: 403 when the request names a field that it does not see.
+        """
+        hidden = self.hidden(kind)
+        for name in names:
+            if hidden.get(name) == ():
+                refused = self.refusal([ADMIN_ONLY_FIELDS])
+                raise Problem(refused.status, f"{refused.detail} (field {name})")
+        return hidden
 
 
 def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:

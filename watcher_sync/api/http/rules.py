@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The named rules of the policy on which the defaults of all others are built (OpenStack's secure RBAC).
+"""The rules of the policy: those with names of their own (OpenStack's secure RBAC), and those of the operations.
 
 An operation's default refers to them by name, so an operator changes the meaning of a role in one place.
 
@@ -13,9 +13,13 @@ Every rule accepts tokens of the scopes in :data:`SCOPES`. A token of a domain h
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 from oslo_policy import policy
+
+if TYPE_CHECKING:
+    from watcher_sync.api.http.operation import Operation, Rule
 
 SCOPES: Final = ["system", "project"]
 """The scopes of the tokens that the rules accept."""
@@ -66,3 +70,30 @@ def base_rules() -> list[policy.RuleDefault]:
 
 def _rule(name: str, check: str, description: str) -> policy.RuleDefault:
     return policy.RuleDefault(name, check, description, scope_types=SCOPES)
+
+
+def rules_of(operations: Iterable[tuple[str, str, Operation]]) -> list[policy.RuleDefault]:
+    """Returns the named rules, and one default for each rule that an operation names.
+
+    :param operations: (URI template, method, operation).
+    :raises TypeError: when two operations name one rule with different defaults.
+    """
+    defaults: dict[str, Rule] = {}
+    named: dict[str, list[tuple[str, str, Operation]]] = {}
+    for template, method, operation in operations:
+        for rule in (*operation.rules, *operation.more_rules):
+            if defaults.setdefault(rule.name, rule) != rule:
+                raise TypeError(f"the rule {rule.name} has two defaults")
+            named.setdefault(rule.name, []).append((template, method, operation))
+    return [*base_rules(), *(_documented(defaults[name], uses) for name, uses in named.items())]
+
+
+def _documented(rule: Rule, uses: list[tuple[str, str, Operation]]) -> policy.DocumentedRuleDefault:
+    summaries = "; ".join(dict.fromkeys(operation.summary for _, _, operation in uses)) + "."
+    return policy.DocumentedRuleDefault(
+        name=rule.name,
+        check_str=rule.default,
+        description=rule.description or summaries,
+        operations=[{"path": template, "method": method.upper()} for template, method, _ in uses],
+        scope_types=None if rule.default == EVERYBODY else SCOPES,
+    )

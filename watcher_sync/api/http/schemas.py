@@ -113,16 +113,35 @@ def collection(name: str, item: Schema, **more: Schema) -> Schema:
     }
 
 
+def all_projects(what: str) -> dict[str, Schema]:
+    """The query parameter ``all_projects``.
+
+    :param what: what the answer has, for the description.
+    """
+    return {
+        "all_projects": {
+            "type": "boolean",
+            "description": f"true: {what} of all projects, or 403; false: those of the caller's project alone. By "
+            "default the answer has everything that the caller may see.",
+        }
+    }
+
+
+def limit(most: int, description: str, *, default: int = 100) -> Schema:
+    """A query parameter that limits the entries of an answer."""
+    return {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": most,
+        "default": min(default, most),
+        "description": description,
+    }
+
+
 def paging(max_limit: int) -> dict[str, Schema]:
     """The query parameters of every list."""
     return {
-        "limit": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": max_limit,
-            "default": min(100, max_limit),
-            "description": "The maximum number of entries on a page.",
-        },
+        "limit": limit(max_limit, "The maximum number of entries on a page."),
         "marker": {
             "type": "string",
             "minLength": 1,

@@ -2,9 +2,7 @@
 """Who asks, and what the policy lets them see.
 
 ``authentication``  WSGI middleware: tokens of Keystone, or requests from the loopback interface only
-``bearer_tokens``   WSGI middleware: a Bearer token counts as ``X-Auth-Token`` for watch topics and their events
 ``keystone``        Checks tokens with keystonemiddleware, and answers 503 while Keystone is unavailable
 ``login``           Gets a token from Keystone with the name and the password of a user
-``policies``        Collects the policy's rules and their defaults from the operations
 ``visibility``      What of the model one caller sees: its project, without the fields that tell of hosts
 """

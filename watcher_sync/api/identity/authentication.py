@@ -13,6 +13,7 @@ With each strategy it refuses a request that
   ``[api] allowed_origins``.
 
 So a web page cannot use the API by a name of its own that resolves to the address of the API (DNS rebinding).
+Exempt paths have no check.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from typing import Any
 from oslo_config import cfg
 
 from watcher_sync.api.http.problems import Problem, wsgi_answer
-from watcher_sync.api.identity import bearer_tokens
 
 _FORWARDING = ("HTTP_X_FORWARDED_FOR", "HTTP_X_REAL_IP", "HTTP_TRUE_CLIENT_IP", "HTTP_X_CLIENT_IP")
 _PORTS = {"http": "80", "https": "443"}
@@ -33,17 +33,27 @@ _PORTS = {"http": "80", "https": "443"}
 Wsgi = Callable[..., Iterable[bytes]]
 
 
-def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
-    """Wraps the application in the configured authentication."""
+Exempt = Mapping[str, Callable[[Wsgi, cfg.ConfigOpts], Wsgi]]
+"""Path -> what makes the application that answers it from the one that needs authentication."""
+
+
+def wrap(application: Wsgi, conf: cfg.ConfigOpts, exempt: Exempt) -> Wsgi:
+    """Wraps the application in the configured authentication.
+
+    :param exempt: the paths that anybody may ask for.
+    """
     is_open = conf.api.auth_strategy == "keystone" or conf.api.noauth_allow_remote
     if conf.api.auth_strategy == "keystone":
         # Imported here: the import is slow, and an API without Keystone does not need it.
-        from watcher_sync.api.identity.keystone import KeystoneAuthentication
+        from watcher_sync.api.identity import keystone
 
-        application = bearer_tokens.wrap(KeystoneAuthentication(application, conf))
-    return TrustedRequests(
+        application = keystone.wrap(application, conf)
+    trusted = TrustedRequests(
         application, local_only=not is_open, hosts=conf.api.allowed_hosts, origins=conf.api.allowed_origins
     )
+    for path, make in exempt.items():
+        trusted.exempt(path, make(trusted.checked, conf))
+    return trusted
 
 
 class TrustedRequests:
@@ -61,9 +71,19 @@ class TrustedRequests:
         self._local_only = local_only
         self._hosts = frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
+        self._exempt: dict[str, Wsgi] = {}
+
+    def exempt(self, path: str, application: Wsgi) -> None:
+        """Have another application answer a path, without any check of the request."""
+        self._exempt[path] = application
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """WSGI."""
+        answer: Wsgi = self._exempt.get(environ.get("PATH_INFO", "")) or self.checked
+        return answer(environ, start_response)
+
+    def checked(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """WSGI, for the paths that are not exempt."""
         reason = self._local_refusal(environ) if self._local_only else None
         reason = reason or self._refusal(environ)
         if reason is None:
@@ -80,7 +100,8 @@ class TrustedRequests:
             return f"The request comes from {address}; {only}"
         if is_forwarded_stranger(environ):
             return f"A proxy sends the request for another machine; {only}"
-        if host_of(environ) not in self._hosts and not is_loopback(host_of(environ)):
+        host = host_of(environ)
+        if host not in self._hosts and not is_loopback(host):
             return f"The request names another host; {only}"
         return None
 

@@ -2,11 +2,14 @@
 """Checks tokens with keystonemiddleware, and answers 503 while Keystone is unavailable.
 
 keystonemiddleware passes on a request without a valid token (``delay_auth_decision``), because some operations need
-none. In this mode it treats every token as invalid while Keystone is unavailable, so the answer would be 401. A client
-that gets 401 discards a good token. This module tells the two cases apart, and answers 503 with ``Retry-After``.
+none. In this mode it treats every token as invalid while Keystone is unavailable, and a client that gets 401 discards a
+good token. This module tells the two cases apart, and answers 503 with ``Retry-After``.
 
 keystonemiddleware caches a valid token for ``[keystone_authtoken] token_cache_time`` seconds. A cached token needs no
 Keystone, and a revoked one is accepted until then.
+
+Agents of the Axway dialect send no ``X-Auth-Token``. So on the paths of watch topics and their events a Bearer token
+(RFC 6750) counts, too.
 
 The import of this module is slow, because it imports keystonemiddleware.
 """
@@ -14,7 +17,7 @@ The import of this module is slow, because it imports keystonemiddleware.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from keystoneauth1 import exceptions as ksa_exceptions
 from keystonemiddleware import auth_token
@@ -24,12 +27,37 @@ from oslo_log import log as logging
 from watcher_sync.api.http.problems import Problem, wsgi_answer
 from watcher_sync.conf import keystone as options
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.model.watch.topics import COLLECTION
 
 LOG = logging.getLogger(__name__)
 
 Wsgi = Callable[..., Iterable[bytes]]
 
 _RETRY_AFTER_SECONDS = 5
+
+_BEARER_PATHS: Final = (COLLECTION, f"/events{COLLECTION}")
+_BEARER: Final = "bearer"
+
+
+def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
+    """Wraps the application in the check of tokens.
+
+    :raises ConfigError: a value of ``[keystone_authtoken]`` is unusable.
+    """
+    authentication = KeystoneAuthentication(application, conf)
+
+    def wrapped(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if not environ.get("HTTP_X_AUTH_TOKEN") and _is_of_a_topic(environ.get("PATH_INFO", "")):
+            scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+            if scheme.lower() == _BEARER and token.strip():
+                environ["HTTP_X_AUTH_TOKEN"] = token.strip()
+        return authentication(environ, start_response)
+
+    return wrapped
+
+
+def _is_of_a_topic(path: str) -> bool:
+    return any(path == each or path.startswith(f"{each}/") for each in _BEARER_PATHS)
 
 
 class KeystoneUnavailable(Exception):

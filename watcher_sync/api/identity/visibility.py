@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from watcher_sync.api.http.operation import Call
-from watcher_sync.api.http.request_context import NO_PROJECT, RequestContext
+from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import ALL_PROJECTS
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
 from watcher_sync.model.visibility import NOTHING_HIDDEN, Hidden, seen_delta
@@ -56,17 +56,16 @@ class Visibility(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(row, delta=delta, actor=actor)
 
 
-def visibility(context: RequestContext, kinds: Mapping[str, Kind]) -> Visibility:
-    """Asks the policy what the caller sees."""
+def visibility(context: RequestContext, kinds: Mapping[str, Kind], all_projects: bool | None = None) -> Visibility:
+    """Asks the policy what the caller sees.
+
+    :param all_projects: what the caller asks for; None: all that it sees.
+    :raises Problem: 401 or 403 when it asks for all projects and does not see all.
+    """
     hidden: dict[str, Hidden] = {}
     if not context.sees_admin_only:
         hidden = {name: kind.admin_only for name, kind in kinds.items() if kind.admin_only}
-    return Visibility(context.scope, hidden)
-
-
-def hidden_from(context: RequestContext, kind: Kind) -> Hidden:
-    """What the caller does not see of the entities of a kind."""
-    return NOTHING_HIDDEN if not kind.admin_only or context.sees_admin_only else kind.admin_only
+    return Visibility(context.scope_of(all_projects), hidden)
 
 
 def sight_of(call: Call, kinds: Mapping[str, Kind]) -> Visibility:
@@ -74,11 +73,7 @@ def sight_of(call: Call, kinds: Mapping[str, Kind]) -> Visibility:
 
     :raises Problem: 403 when it asks for more than it may see.
     """
-    wanted: bool | None = call.query.get("all_projects")
     kind = kinds.get(call.query.get("kind", ""))
-    sight = visibility(call.context, kinds)
-    if sight.project_id is not None and (wanted or (kind is not None and not kind.is_scoped)):
+    if kind is not None and not kind.is_scoped and call.context.scope is not None:
         raise call.context.refusal([ALL_PROJECTS])
-    if wanted is False:
-        sight = msgspec.structs.replace(sight, project_id=call.context.project_id or NO_PROJECT)
-    return sight
+    return visibility(call.context, kinds, call.query.get("all_projects"))

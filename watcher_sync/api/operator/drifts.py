@@ -15,14 +15,32 @@ import msgspec
 
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
-from watcher_sync.api.http.request_context import NO_PROJECT
-from watcher_sync.api.http.rules import ALL_PROJECTS, PROJECT_READER
+from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.identity.visibility import visibility
-from watcher_sync.api.operator.drift_explanations import explain_difference, explain_level, name_of
 from watcher_sync.api.service import Service
 from watcher_sync.model.visibility import Hidden, whole
-from watcher_sync.read.level_drifts import KIND, LevelDrift, list_level_drifts
+from watcher_sync.read.level_drifts import KIND, STATES, LevelDrift, list_level_drifts
 from watcher_sync.storage.drifts import Drift, Owned, Side, list_drifts
+
+_MEANING: Final[Mapping[str, str]] = {
+    "DRIFTED": "The number of pods is between two levels.",
+    "OUT_OF_RANGE": "The number of pods is below the minimum or above the maximum.",
+    "UNRESOLVED": "A workload of the registration does not exist in the cluster.",
+}
+_REMEDY: Final[Mapping[str, str]] = {
+    "DRIFTED": "Scale the workload to a level, or register the levels that it has.",
+    "OUT_OF_RANGE": "Scale the workload into its range, or register another range.",
+    "UNRESOLVED": "Create the workload, or register its name.",
+}
+
+_OBSERVED: Final = "Nothing is written. Correct the live system, or set the policy of the kind to heal."
+_REMEDIES_OF_ENTITIES: Final = {
+    "gone": "A comparison deletes it from the model. If it stays, the delete guard holds the deletion back: "
+    "confirm the deletion, or repair the live system.",
+    "new": "A comparison adds it to the model. If the drift stays, the log of the engine has the reason.",
+    "field": "A comparison writes the live value into the model. If the drift stays, the log of the engine has the "
+    "reason.",
+}
 
 DRIFT: schemas.Schema = {
     "type": "object",
@@ -91,11 +109,9 @@ class DriftList:
     def list_page(self, call: Call) -> None:
         """Answers with one page: by id the instances that are at no level, and then by id the differences."""
         query = call.query
-        limit, wanted = query["limit"], query.get("all_projects")
-        sight = visibility(call.context, self._service.kinds)
-        if wanted and sight.project_id is not None:
-            raise call.context.refusal([ALL_PROJECTS])
-        project = sight.project_id if wanted is not False else call.context.project_id or NO_PROJECT
+        limit: int = query["limit"]
+        sight = visibility(call.context, self._service.kinds, query.get("all_projects"))
+        project = sight.project_id
         level_marker, marker = _markers(query)
         found: list[dict[str, Any]] = []
         last: str | int | None = None
@@ -152,7 +168,7 @@ def _markers(query: Mapping[str, Any]) -> tuple[str | None, int]:
 
 
 def _of_level(drift: LevelDrift) -> dict[str, Any]:
-    summary, remedy = explain_level(drift)
+    summary, remedy = _explain_level(drift)
     return {
         "id": None,
         "cause": "level",
@@ -171,6 +187,38 @@ def _of_level(drift: LevelDrift) -> dict[str, Any]:
 
 
 def _of_difference(drift: Drift) -> dict[str, Any]:
-    summary, remedy = explain_difference(drift)
-    more = {"cause": "live", "name": name_of(drift), "summary": summary, "remedy": remedy}
+    summary, remedy = _explain_difference(drift)
+    more = {"cause": "live", "name": _name_of(drift), "summary": summary, "remedy": remedy}
     return {**msgspec.structs.asdict(drift), **more}
+
+
+def _explain_level(drift: LevelDrift) -> tuple[str, str]:
+    """What differs, and what to do, for an instance that is at no level."""
+    details = [
+        f"{vdu}: {result.get('detail') or result['result']}"
+        for vdu, result in drift.vdu_results.items()
+        if isinstance(result, dict) and result.get("result") in STATES
+    ]
+    meaning = _MEANING[drift.state]
+    return f"{meaning} {'; '.join(details)}".strip(), _REMEDY[drift.state]
+
+
+def _explain_difference(drift: Drift) -> tuple[str, str]:
+    """What differs, and what to do, for a difference between the model and the live system."""
+    if drift.field:
+        what, which = f"{_words(drift.field)}: the model and the live system have different values.", "field"
+    elif drift.live_value is None:
+        what, which = "The model has it, the live system does not.", "gone"
+    else:
+        what, which = "The live system has it, the model does not.", "new"
+    return what, _OBSERVED if drift.policy == "observe" else _REMEDIES_OF_ENTITIES[which]
+
+
+def _name_of(drift: Drift) -> str | None:
+    """The name that a drift of a whole entity has in place of a value."""
+    value: Any = None if drift.field else drift.model_value or drift.live_value
+    return value if isinstance(value, str) else None
+
+
+def _words(field: str) -> str:
+    return field.replace("_", " ").capitalize()

@@ -36,18 +36,31 @@ class Removed(msgspec.Struct, frozen=True):
     sites: Sequence[str] = ()
     """How the ids of the entities of followed sites begin."""
 
-    def of_kind(self, kind: str) -> list[EntityScope]:
-        """The scopes that concern a kind."""
-        return [scope for scopes in self.scopes.values() for scope in scopes if scope.kind in ("", kind)]
+    def of_kind(self, kind: str) -> RemovedOfKind | None:
+        """What they left behind of a kind; None: nothing."""
+        scopes = [scope for scopes in self.scopes.values() for scope in scopes if scope.kind in ("", kind)]
+        return RemovedOfKind(scopes, tuple(self.sites)) if scopes else None
 
-    def has(self, scopes: Iterable[EntityScope], entity: Mapping[str, Any]) -> bool:
-        """Whether an entity is in one of the scopes of its kind.
 
-        :param entity: its id, and the fields of these scopes.
+class RemovedOfKind(msgspec.Struct, frozen=True):
+    """What removed sources left behind of one kind."""
+
+    scopes: Sequence[EntityScope]
+    sites: tuple[str, ...]
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields by which an entity is in one of the scopes, beside its id."""
+        return tuple(scope.field for scope in self.scopes if scope.field)
+
+    def has(self, entity: Mapping[str, Any]) -> bool:
+        """Whether an entity is that of a removed source.
+
+        :param entity: its id, and :attr:`fields`.
         """
         return any(
-            scope.has(entity[scope.field]) if scope.field else not entity["id"].startswith(tuple(self.sites))
-            for scope in scopes
+            scope.has(entity[scope.field]) if scope.field else not entity["id"].startswith(self.sites)
+            for scope in self.scopes
         )
 
 

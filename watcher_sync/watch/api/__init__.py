@@ -3,6 +3,6 @@
 
 ``bodies``  The documents of watch topics and of their events; decodes YAML
 ``events``  ``/events/management/v1alpha1/watchtopics/{name}``: the past events of a topic
-``ranges``  Ranges of the journal in which a scan found no event of a topic
+``scan``    The scan of the journal for one page of the events of a topic
 ``topics``  ``/management/v1alpha1/watchtopics``: watch topics
 """

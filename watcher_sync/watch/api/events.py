@@ -15,72 +15,38 @@ from __future__ import annotations
 
 import collections
 import threading
-from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.api.http import schemas
-from watcher_sync.api.http.epochs import EPOCH_HEADER, QUERY, beyond, require_epoch
 from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
+from watcher_sync.api.http.positions import EPOCH_HEADER, QUERY, beyond, require_epoch
 from watcher_sync.api.http.problems import Problem, bad_request
 from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.api.service import Service
-from watcher_sync.model.watch.filters import FilterIndex
 from watcher_sync.model.watch.resources import Describer, Reader
-from watcher_sync.model.watch.topics import ANY, COLLECTION, WatchTopic
+from watcher_sync.model.watch.topics import COLLECTION
 from watcher_sync.read.reading import oldest_seq
-from watcher_sync.read.row_entities import values_at
 from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.watch.api import bodies
-from watcher_sync.watch.api.ranges import EmptyRanges, End
+from watcher_sync.watch.api.scan import MAX_SCANNED_ROWS, EmptyRanges, EventScan, WantedEvents
 from watcher_sync.watch.api.topics import TAG, TopicCollection, TopicItem, TopicStore, page_parameters
-from watcher_sync.watch.rows import Candidates
 from watcher_sync.watch.topic_rows import WatchPositions
-from watcher_sync.wire.watch.descriptions import ChangeDescription
 from watcher_sync.wire.watch.messages import element
 
 MAX_SEQUENCE_ID: Final = "X-Axway-Max-Sequence-Id"
 """The header of a 410 with the last sequence of the journal."""
 MAX_PAGE_SIZE: Final = "X-Watcher-Sync-Max-Page-Size"
 """The header of a page with the largest ``pageSize``. The client of this project asks for larger pages then."""
-MAX_SCANNED_ROWS: Final = 200_000
-"""Candidate rows that the API reads for one page. A page that would need more is refused."""
-_MAX_PAGE_BYTES: Final = 67_108_864
-"""Bytes of attributes on one page, about. A larger page is refused."""
-_CHUNK_ROWS: Final = 1_000
 _MAX_PAGES: Final = 4_096
 """Ends of pages that are in memory."""
 _PAGING: Final = ("page", "pageSize", "query", "sort")
 _KEYSET: Final = ("after", "limit")
 _QUERY_PREFIX: Final = "sequenceID>"
 _DESCENDING: Final = "sequenceID,DESC"
-
-
-class WantedEvents(msgspec.Struct, frozen=True, kw_only=True):
-    """Which events a request asks for."""
-
-    after: int | None
-    """Only events after this sequence; None: all that the journal has."""
-    size: int
-    page: int = 1
-    descending: bool = False
-    is_keyset: bool = False
-
-    @property
-    def stores_position(self) -> bool:
-        """Whether the answer moves the position of the caller: only as a catch-up of the dialect does it.
-
-        A monitoring script or a second reader of the same identity must not move where a stream starts.
-        """
-        return not self.descending and not self.is_keyset
-
-    def label(self, page: int) -> str:
-        """What a page of these events is stored as."""
-        return f"{'' if self.after is None else self.after}/{self.size}/{page}"
 
 
 class PageEnds:
@@ -170,7 +136,7 @@ class TopicEvents:
             self._require_present(connection, wanted, position)
             if end is None:
                 end = self._known_end(connection, key, wanted, head)
-            scan = _Scan(self._service, self._describer, topic, reader, wanted, self._empty)
+            scan = EventScan(self._service, self._describer, topic, reader, wanted, self._empty)
             found = scan.read(connection, end)
         is_full = len(found) == wanted.size
         if is_full and not wanted.descending:
@@ -179,7 +145,6 @@ class TopicEvents:
             last = found[-1].seq if found else 0
             served = last if is_full else max(head, last)
             self._positions.remember(*caller, served, wanted.label(wanted.page) if is_full else "")
-        call.response.set_header("Cache-Control", "no-store")
         call.response.set_header(MAX_PAGE_SIZE, str(self._service.max_limit))
         call.answer([element(change, topic.ref) for change in found])
 
@@ -213,99 +178,6 @@ class TopicEvents:
         oldest = oldest_seq(connection, self._service.tables)
         if after + 1 < (head + 1 if oldest is None else oldest):
             raise Problem(410, f"The events after sequence {after} were purged", headers=headers)
-
-
-class _Scan:
-    """Reads the events of one page."""
-
-    def __init__(
-        self,
-        service: Service,
-        describer: Describer,
-        topic: WatchTopic,
-        reader: Reader,
-        wanted: WantedEvents,
-        empty: EmptyRanges,
-    ) -> None:
-        self._empty = empty
-        self._key = (topic.id, reader.project_id, bool(reader.hidden))
-        self._service = service
-        self._describer = describer
-        self._reader = reader
-        self._wanted = wanted
-        self._index = FilterIndex([(topic.id, topic.filters)])
-        kinds = [
-            name
-            for name in service.kinds
-            if any(
-                each.group in (ANY, describer.shown[name].group) and each.kind in (ANY, describer.shown[name].kind)
-                for each in topic.filters
-            )
-        ]
-        changes = sorted(frozenset().union(*(each.types for each in topic.filters)))
-        self._candidates = Candidates(
-            kinds=kinds, changes=changes, project_id=reader.project_id, descending=wanted.descending
-        )
-
-    def read(self, connection: sa.Connection, end: int | None) -> list[ChangeDescription]:
-        """The events of the page.
-
-        :param end: the last sequence of the page before; None: it is not known, and the pages before are read, too.
-        """
-        wanted = self._wanted
-        skip = 0 if end is not None else (wanted.page - 1) * wanted.size
-        position = end if end is not None else (None if wanted.descending else wanted.after)
-        found: list[ChangeDescription] = []
-        ranges: dict[int | None, End] = {}
-        start, scanned, size = position, 0, 0
-        while len(found) < wanted.size and self._candidates.kinds:
-            end_of_range = self._end_of_range(connection, position)
-            if end_of_range is not None:
-                ranges[start], position = end_of_range, end_of_range[0]
-                continue
-            limit = min(_CHUNK_ROWS, max(100, wanted.size - len(found) + skip))
-            rows = self._candidates.read(connection, self._service.tables, position, limit)
-            if not rows:
-                break
-            position, scanned = rows[-1].seq, scanned + len(rows)
-            matching = self._matching(connection, rows)
-            if matching:
-                start = position
-            else:
-                ranges[start] = position, rows[-1].event_id
-            for change in matching:
-                if skip:
-                    skip -= 1
-                elif len(found) < wanted.size and not self._is_before(change):
-                    found.append(change)
-                    size += sum(map(len, change.resource.attributes.values()))
-            if wanted.descending and wanted.after is not None and position <= wanted.after:
-                break
-            self._require_bounded(scanned, size, ranges)
-        return found
-
-    def _end_of_range(self, connection: sa.Connection, position: int | None) -> End | None:
-        if self._wanted.descending:
-            return None
-        return self._empty.end(connection, self._service.tables, self._key, position)
-
-    def _require_bounded(self, scanned: int, size: int, ranges: Mapping[int | None, End]) -> None:
-        """:raises Problem: 503 when one page would cost too much. The next request skips the ranges."""
-        if scanned >= MAX_SCANNED_ROWS:
-            if not self._wanted.descending:
-                self._empty.add(self._key, ranges)
-            raise Problem(503, f"The page is not full after {scanned} changes; ask again, or filter for fewer kinds")
-        if size >= _MAX_PAGE_BYTES:
-            raise Problem(503, f"The page has more than {_MAX_PAGE_BYTES} bytes; ask for a smaller pageSize")
-
-    def _is_before(self, change: ChangeDescription) -> bool:
-        return self._wanted.after is not None and change.seq <= self._wanted.after
-
-    def _matching(self, connection: sa.Connection, rows: list[Any]) -> list[ChangeDescription]:
-        ordered = rows[::-1] if self._wanted.descending else rows
-        values = values_at(connection, self._service.tables, self._describer.fields, ordered)
-        changes = [self._describer.change(row, values[row.seq], self._reader) for row in rows]
-        return [each for each in changes if each is not None and self._index.matching(each.type, each.resource)]
 
 
 def _wanted(call: Call, default_size: int) -> WantedEvents:

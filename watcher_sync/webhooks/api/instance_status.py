@@ -16,7 +16,6 @@ from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import bad_request, not_found
 from watcher_sync.api.http.rules import PROJECT_READER
-from watcher_sync.api.identity.visibility import hidden_from
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity
 from watcher_sync.model.onap.documents import INSTANCE_KINDS, status_document
@@ -121,7 +120,7 @@ class InstanceStatus:
                 kind,
                 entity,
                 full=call.query["payload"] == "full",
-                hidden_of=lambda name: hidden_from(call.context, kinds[name]),
+                hidden_of=lambda name: call.context.hidden(kinds[name]),
                 only=only,
             )
         call.answer(document | {"sequence": sequence})

@@ -18,7 +18,6 @@ from oslo_config import cfg
 from watcher_sync.api.http.operation import Call
 from watcher_sync.api.http.problems import Problem, bad_request
 from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS
-from watcher_sync.api.identity.visibility import hidden_from
 from watcher_sync.conf.outlet_webhook import allowed_networks
 from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.webhooks.api.bodies import FILTERS
@@ -106,7 +105,7 @@ class SubscriptionRequests:
         if not having:
             text = f"no resource of the kinds {', '.join(one.name for one in declared)} has this field"
             raise bad_request("body", pointer, text)
-        if all(hidden_from(call.context, one).get(field) == () for one in having):
+        if all(call.context.hidden(one).get(field) == () for one in having):
             refused = call.context.refusal([ADMIN_ONLY_FIELDS])
             raise Problem(refused.status, f"{refused.detail} (field {field})")
 

@@ -20,16 +20,14 @@ import msgspec
 
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.bodies import Body
-from watcher_sync.api.http.epochs import QUERY, require_epoch
 from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
+from watcher_sync.api.http.positions import QUERY, present
 from watcher_sync.api.http.problems import Problem, bad_request, not_found
-from watcher_sync.api.http.request_context import NO_PROJECT
-from watcher_sync.api.http.rules import ALL_PROJECTS, PROJECT_MEMBER, PROJECT_READER
+from watcher_sync.api.http.rules import PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.service import Service
 from watcher_sync.exceptions import JournalPurged, QuotaReached
 from watcher_sync.read.reading import oldest_seq
-from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.table_model import TableModel
 from watcher_sync.webhooks.api import bodies
 from watcher_sync.webhooks.api.instance_status import TAG, InstanceStatus, find_visible, project_of
@@ -291,9 +289,8 @@ class SubscriptionReplay:
         subscription, _ = store.find(call, instance_id, name)
         store.requests.require_enabled()
         with store.service.reading() as connection:
-            position = read_position(connection, store.service.tables)
+            position = present(call, connection, store.service.tables)
             head = position.seq
-            require_epoch(call, position)
             oldest = oldest_seq(connection, store.service.tables)
         if since > head:
             raise bad_request("body", "/since", f"is after the end of the journal, {head} of epoch {position.epoch}")
@@ -325,13 +322,11 @@ class SubscriptionDeliveries:
     def list_page(self, call: Call, instance_id: str, name: str) -> None:
         """Answers with one page."""
         subscription, _ = self._store.find(call, instance_id, name)
-        query, limit = call.query, call.query["limit"]
+        query = call.query
         found = self._store.rows.deliveries(
-            subscription.id, before=query.get("marker"), limit=limit + 1, state=query.get("state")
+            subscription.id, before=query.get("marker"), limit=query["limit"] + 1, state=query.get("state")
         )
-        marker = found[limit - 1].id if len(found) > limit else None
-        documents = [bodies.delivery_document(one) for one in found[:limit]]
-        call.answer({"deliveries": documents, **call.next_page(marker)})
+        call.answer_page("deliveries", found, lambda one: one.id, bodies.delivery_document)
 
 
 class SubscriptionList:
@@ -344,11 +339,7 @@ class SubscriptionList:
             rule=_LIST,
             query=schemas.paging(store.service.max_limit)
             | {
-                "all_projects": {
-                    "type": "boolean",
-                    "description": "true: those of all projects, or 403; false: those of the caller's project alone. "
-                    "By default the answer has everything that the caller may see.",
-                },
+                **schemas.all_projects("those"),
                 "state": {"enum": list(bodies.STATES), "description": "Only subscriptions in this state."},
             },
             responses={200: Answer(schemas.collection("subscriptions", bodies.SUBSCRIPTION), "A page of them")},
@@ -357,17 +348,14 @@ class SubscriptionList:
 
     def list_page(self, call: Call) -> None:
         """Answers with one page."""
-        query, limit = call.query, call.query["limit"]
-        wanted, scope = query.get("all_projects"), call.context.scope
-        if wanted and scope is not None:
-            raise call.context.refusal([ALL_PROJECTS])
-        if wanted is False:
-            scope = call.context.project_id or NO_PROJECT
-        after = query.get("marker", "").replace("\0", "")
-        rows = self._store.rows.page(after=after, limit=limit + 1, project_id=scope, state=query.get("state"))
-        marker = rows[limit - 1][0].id if len(rows) > limit else None
-        documents = [self._store.document(call, row) for row in rows[:limit]]
-        call.answer({"subscriptions": documents, **call.next_page(marker)})
+        query = call.query
+        rows = self._store.rows.page(
+            after=query.get("marker", "").replace("\0", ""),
+            limit=query["limit"] + 1,
+            project_id=call.context.scope_of(query.get("all_projects")),
+            state=query.get("state"),
+        )
+        call.answer_page("subscriptions", rows, lambda row: row[0].id, lambda row: self._store.document(call, row))
 
 
 def absent(instance_id: str, name: str) -> Problem:
