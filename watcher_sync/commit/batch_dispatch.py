@@ -38,6 +38,10 @@ class CommitLimits(msgspec.Struct, frozen=True):
     """Seconds that an event waits for its entity; read when one is parked."""
     max_clock_skew: float = 300.0
     """Seconds that the times of versions may be ahead of this system's clock; read once per batch."""
+    liveness_interval: float = 60.0
+    """Seconds between two writes of the times at which entities were last seen; read at each write."""
+    event_watchdog: float = 10.0
+    """Seconds after which an event in hand is reported; 0: never. Read for each decision."""
 
 
 class BatchDispatch:

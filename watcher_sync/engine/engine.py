@@ -32,7 +32,7 @@ from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.consumer import ConsumeLoop, ShutdownState
 from watcher_sync.engine.database_health import DatabaseHealth
-from watcher_sync.engine.intake import Intake, max_in_hand
+from watcher_sync.engine.intake import Intake
 from watcher_sync.engine.leadership import Heartbeat
 from watcher_sync.engine.presence import EnginePresence
 from watcher_sync.engine.retention import RetentionWorker, StoredCounts, TombstoneForgetting
@@ -97,7 +97,7 @@ class Engine:
         self.doubts = doubts if doubts is not None else Doubts()
         """The entities that the reconcilers of this process are to compare soon."""
         self.model = Model(store.kinds)
-        self.intake = Intake(limit=lambda: max_in_hand(conf), max_bytes=lambda: int(conf.engine.max_bytes_in_hand))
+        self.intake = Intake(conf.engine)
         self._dispatcher = dispatcher
         self._sources = sources
         self._rewinds = PendingRewinds(sources)
@@ -116,7 +116,7 @@ class Engine:
         self._leading = False
         self._shutdown = ShutdownState()
         self._ended = threading.Event()
-        self.watchdog = Watchdog(lambda: float(conf.engine.event_watchdog), dispatcher.handler_of)
+        self.watchdog = Watchdog(conf.engine, dispatcher.handler_of)
         self.services = tuple(make(self) for make in services)
         """They run while this engine leads."""
 
@@ -317,14 +317,14 @@ class Engine:
         self._shutdown.lease_lost.clear()
         self._shutdown.history_changed = None
         self.intake.open()
-        heartbeat = Heartbeat(self.lease, self._lose_lease, lambda: self.store.watch.unanswered_seconds)
+        heartbeat = Heartbeat(self.lease, self._lose_lease, self.store.watch)
         heartbeat.start()
         is_unavailable = self._database_health.is_unavailable
         self._retention = retention = RetentionWorker(
             self.conf, self.store, self.stats, is_unavailable=is_unavailable, on_awaited=self._cycle.add_awaited
         )
         retention.start()
-        last_seen = LastSeenWriter(self.store, self.model, lambda: float(self.conf.engine.liveness_interval))
+        last_seen = LastSeenWriter(self.store, self.model, self.conf.engine)
         self._supervisors = {
             name: Supervisor(name, make, self.intake.emitter, self._rewinds) for name, make in self._sources.items()
         }

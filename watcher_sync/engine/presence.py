@@ -48,7 +48,6 @@ class EnginePresence:
         :param is_unavailable: returns whether the engine knows that the database is unavailable. The thread does not
             ask it then.
         """
-        self._interval: float = conf.monitoring.status_interval
         self._group: str = conf.engine.group
         self._store = store
         self._engine_id = engine_id
@@ -62,7 +61,7 @@ class EnginePresence:
             LOG, "The row of this engine cannot be written", "The row of this engine is written again"
         )
         self._thread = PeriodicThread(
-            "engine-presence", self._write, lambda: self._interval, self._outage, at_end=self._remove
+            "engine-presence", self._write, conf.monitoring.status_interval, self._outage, at_end=self._remove
         )
 
     def start(self) -> None:
