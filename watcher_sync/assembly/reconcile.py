@@ -126,9 +126,7 @@ def make_context(
         store=store,
         writes=writes,
         dispatcher=dispatcher,
-        operations=Operations(
-            OperationLeases(store.database, store.tables), "vnf_instance", lambda: float(conf.operations.lease_time)
-        ),
+        operations=Operations(OperationLeases(store.database, store.tables), "vnf_instance", conf.operations),
         view=view,
         notifications=Notifications(conf),
         liveness=LivenessWriter(writes, last_seen=last_seen),
