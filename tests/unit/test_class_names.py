@@ -62,20 +62,6 @@ REPEATED = frozenset(
         "View",
         "Watch",
         "WatchTopic",
-        "_Answer",
-        "_Body",
-        "_Entry",
-        "_Handler",
-        "_Host",
-        "_List",
-        "_Metadata",
-        "_Opened",
-        "_Page",
-        "_Server",
-        "_Server6",
-        "_State",
-        "_Status",
-        "_Version",
     ]
 )
 
