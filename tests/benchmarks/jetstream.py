@@ -23,7 +23,7 @@ from tests.benchmarks.places import Bench
 from tests.services.servers import private_nats
 from watcher_sync.sources.nats.connection import NatsConnection
 from watcher_sync.sources.nats.consumer import PullConsumer
-from watcher_sync.sources.nats.in_flight import InFlight
+from watcher_sync.sources.nats.in_flight import JetStreamInFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
 from watcher_sync.sources.nats.messages import ACK, JetStreamMessage
 
@@ -124,7 +124,7 @@ async def _own(client: NatsConnection, name: str, count: int) -> float:
     return rate
 
 
-class _InFlight(InFlight):
+class _InFlight(JetStreamInFlight):
     """Wakes the loop that settles, in the place of an engine."""
 
     def __init__(self) -> None:

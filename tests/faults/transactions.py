@@ -298,7 +298,7 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
         w.database, str(uuid.uuid4()), NOW
     ),
     "storage/groups/inventories.py:write_inventory": lambda w: inventories.write_inventory(
-        w.database, inventories.Inventory(source="nova", updated_at=NOW)
+        w.database, inventories.InventoryRow(source="nova", updated_at=NOW)
     ),
     "storage/groups/inventories.py:forget_inventory": lambda w: inventories.forget_inventory(w.database, "nova"),
     "storage/drifts.py:_replace": _replace_drifts,

@@ -15,7 +15,7 @@ from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.events import Actor
 from watcher_sync.exceptions import ConfigError, SourceError
-from watcher_sync.model.vnf.reports import SyncReport
+from watcher_sync.model.vnf.reports import VnfSyncReport
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.storage.writing.store import Store
@@ -31,7 +31,7 @@ class SyncOnDemand:
         self._lock = threading.Lock()
         self._reconciler: KubernetesReconciler | None = None
 
-    def run(self, entity_id: str, *, dry_run: bool, actor: Actor | None = None) -> SyncReport:
+    def run(self, entity_id: str, *, dry_run: bool, actor: Actor | None = None) -> VnfSyncReport:
         """List the cluster, compare, and write the differences.
 
         :param dry_run: write nothing; an operation lease on the instance does not matter then.

@@ -25,7 +25,7 @@ from watcher_sync.model.changes import Outcome
 from watcher_sync.model.clock import ClockLimit, limit_at, reset_limit, set_limit
 from watcher_sync.model.staged import Key
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.stored.stored_events import Parked, Quarantined
+from watcher_sync.storage.stored.stored_events import Parked, RefusedEvent
 
 _MAX_REASON_LENGTH = 2000
 """Characters of the reason in a quarantined event."""
@@ -90,11 +90,11 @@ class BatchDispatch:
             hand.since = now
             hand.event = event
             if event.undecodable is not None:
-                work.quarantined.append(Quarantined(event, event.undecodable))
+                work.quarantined.append(RefusedEvent(event, event.undecodable))
                 work.outcomes.append(Outcome.QUARANTINED)
                 continue
             if (refused := refusal(event)) is not None:
-                work.quarantined.append(Quarantined(with_envelope(event, refused), refused))
+                work.quarantined.append(RefusedEvent(with_envelope(event, refused), refused))
                 work.unauthorised.append(event)
                 work.outcomes.append(Outcome.QUARANTINED)
                 continue
@@ -110,7 +110,7 @@ class BatchDispatch:
                     sortable.check_times(event, limit)
                 outcome = transaction.apply(event, entry.call(event, transaction) or ())
             except InvalidEvent as exc:
-                work.quarantined.append(Quarantined(event, str(exc)[:_MAX_REASON_LENGTH]))
+                work.quarantined.append(RefusedEvent(event, str(exc)[:_MAX_REASON_LENGTH]))
                 if isinstance(exc, UnauthorisedEvent):
                     work.unauthorised.append(event)
                 outcome = Outcome.QUARANTINED
@@ -122,7 +122,7 @@ class BatchDispatch:
                 if interrupts(exc):
                     raise
                 reason = f"the handler {entry.handler} failed: {type(exc).__name__}: {exc}"
-                work.quarantined.append(Quarantined(event, reason[:_MAX_REASON_LENGTH], traceback.format_exc()))
+                work.quarantined.append(RefusedEvent(event, reason[:_MAX_REASON_LENGTH], traceback.format_exc()))
                 self._failures.log_failure(entry.handler, reason)
                 outcome = Outcome.QUARANTINED
             work.outcomes.append(outcome)

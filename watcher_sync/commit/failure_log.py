@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from oslo_log import log as logging
 
 from watcher_sync.exceptions import UNAUTHORISED
-from watcher_sync.storage.stored.stored_events import Quarantined
+from watcher_sync.storage.stored.stored_events import RefusedEvent
 
 LOG = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class FailureLog:
         if self._is_due("handler", handler):
             LOG.error("%s (the event is in quarantine, with the traceback)", reason)
 
-    def log_unauthorised(self, quarantined: Iterable[Quarantined]) -> None:
+    def log_unauthorised(self, quarantined: Iterable[RefusedEvent]) -> None:
         """Log those of these events that their source may not bring: one of each source."""
         for kept in quarantined:
             if kept.reason.startswith(UNAUTHORISED) and self._is_due("source", kept.event.source):

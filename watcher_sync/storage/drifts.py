@@ -42,7 +42,7 @@ class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
     """heal or observe."""
 
 
-class Drift(FieldDifference, frozen=True, kw_only=True):
+class DriftRow(FieldDifference, frozen=True, kw_only=True):
     """A difference as the table keeps it."""
 
     id: int
@@ -81,7 +81,7 @@ def list_drifts(
     missing: Side | None = None,
     owned: Owned | None = None,
     hidden: Mapping[str, Collection[str]] = MappingProxyType({}),
-) -> list[Drift]:
+) -> list[DriftRow]:
     """One page of the drifts, by id.
 
     :param after: the last id of the page before.
@@ -103,7 +103,7 @@ def list_drifts(
     for name, fields in hidden.items():
         query = query.where(sa.or_(_TABLE.c.kind != name, _TABLE.c.field.not_in(list(fields))))
     with translated(), database.connect() as connection:
-        return [Drift(**row._mapping) for row in connection.execute(query)]
+        return [DriftRow(**row._mapping) for row in connection.execute(query)]
 
 
 def count_drifts(database: sa.Engine) -> dict[str, int]:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.storage.database.conflicts import retried
 from watcher_sync.storage.database.database import translated
-from watcher_sync.storage.drifts import Drift, list_drifts
+from watcher_sync.storage.drifts import DriftRow, list_drifts
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.table_model import TableModel
 
@@ -32,16 +32,16 @@ def forget_healed(database: sa.Engine, tables: Tables, kinds: Kinds) -> int:
     return sum(_forget(database, tables, _healed(database, tables, kinds, portion)) for portion in _portions(database))
 
 
-def _portions(database: sa.Engine) -> Iterator[list[Drift]]:
+def _portions(database: sa.Engine) -> Iterator[list[DriftRow]]:
     after = 0
     while portion := list_drifts(database, after=after, limit=_PORTION_DRIFTS):
         yield portion
         after = portion[-1].id
 
 
-def _healed(database: sa.Engine, tables: Tables, kinds: Kinds, drifts: list[Drift]) -> list[Drift]:
+def _healed(database: sa.Engine, tables: Tables, kinds: Kinds, drifts: list[DriftRow]) -> list[DriftRow]:
     by_kind = sorted((d for d in drifts if d.kind in kinds), key=lambda drift: drift.kind)
-    healed: list[Drift] = []
+    healed: list[DriftRow] = []
     with translated(), database.connect() as connection:
         model = TableModel(connection, tables, kinds)
         for kind, group in itertools.groupby(by_kind, key=lambda drift: drift.kind):
@@ -51,7 +51,7 @@ def _healed(database: sa.Engine, tables: Tables, kinds: Kinds, drifts: list[Drif
     return healed
 
 
-def _is_healed(drift: Drift, entity: Entity | None) -> bool:
+def _is_healed(drift: DriftRow, entity: Entity | None) -> bool:
     """Whether the model has what the live system had at the comparison."""
     if not drift.field:
         return (entity is None) is (drift.live_value is None)
@@ -71,7 +71,7 @@ def _plain(field: str, value: Any) -> Any:
 
 
 @retried
-def _forget(database: sa.Engine, tables: Tables, drifts: list[Drift]) -> int:
+def _forget(database: sa.Engine, tables: Tables, drifts: list[DriftRow]) -> int:
     """Delete these drifts, unless a comparison changed them meanwhile."""
     if not drifts:
         return 0

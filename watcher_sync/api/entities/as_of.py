@@ -25,7 +25,7 @@ from watcher_sync.api.http.operation import Call
 from watcher_sync.api.http.problems import Problem, bad_request
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import Kind
-from watcher_sync.read.past.moments import Moment, MomentAhead, MomentPurged, moment_of
+from watcher_sync.read.past.moments import MomentAhead, MomentPurged, PastMoment, moment_of
 from watcher_sync.read.past.past_models import add_seqs
 from watcher_sync.read.past.undoing import read_item_at
 from watcher_sync.storage.epochs import Position, read_position
@@ -75,7 +75,7 @@ class ReadSource:
         connection: sa.Connection,
         database: sa.Connection,
         head: Position,
-        moment: Moment | None,
+        moment: PastMoment | None,
     ) -> None:
         self.connection = connection
         self.moment = moment
@@ -119,7 +119,7 @@ def reading(call: Call, service: Service, kinds: Collection[str], *, short: bool
 
 def asked_moment(
     call: Call, service: Service, connection: sa.Connection, head: Position, name: str = NAME
-) -> Moment | None:
+) -> PastMoment | None:
     """The moment that a parameter names; None: the request has none. The parameter becomes the seq.
 
     :raises Problem: 410 or 400, see the module.
@@ -157,7 +157,7 @@ def require_known_fields(kind: Kind, names: Iterable[str], call: Call) -> None:
 
 def _found(
     service: Service, connection: sa.Connection, head: Position, wanted: int | datetime.datetime, name: str
-) -> Moment:
+) -> PastMoment:
     try:
         return moment_of(connection, service.tables, head, wanted)
     except MomentAhead as exc:

@@ -7,18 +7,18 @@ from collections.abc import Iterable
 
 from oslo_policy import policy
 
-from watcher_sync.api.http.operation import Operation, Rule
+from watcher_sync.api.http.operation import RestOperation, Rule
 from watcher_sync.api.http.rules import EVERYBODY, SCOPES, base_rules
 
 
-def rules_of(operations: Iterable[tuple[str, str, Operation]]) -> list[policy.RuleDefault]:
+def rules_of(operations: Iterable[tuple[str, str, RestOperation]]) -> list[policy.RuleDefault]:
     """Returns the named rules, and one default for each rule that an operation names.
 
     :param operations: (URI template, method, operation).
     :raises TypeError: when two operations name one rule with different defaults.
     """
     defaults: dict[str, Rule] = {}
-    named: dict[str, list[tuple[str, str, Operation]]] = {}
+    named: dict[str, list[tuple[str, str, RestOperation]]] = {}
     for template, method, operation in operations:
         for rule in (*operation.rules, *operation.more_rules):
             if defaults.setdefault(rule.name, rule) != rule:
@@ -27,7 +27,7 @@ def rules_of(operations: Iterable[tuple[str, str, Operation]]) -> list[policy.Ru
     return [*base_rules(), *(_documented(defaults[name], uses) for name, uses in named.items())]
 
 
-def _documented(rule: Rule, uses: list[tuple[str, str, Operation]]) -> policy.DocumentedRuleDefault:
+def _documented(rule: Rule, uses: list[tuple[str, str, RestOperation]]) -> policy.DocumentedRuleDefault:
     summaries = "; ".join(dict.fromkeys(operation.summary for _, _, operation in uses)) + "."
     return policy.DocumentedRuleDefault(
         name=rule.name,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from watcher_sync.read.level_drifts import STATES, LevelDrift
-from watcher_sync.storage.drifts import Drift
+from watcher_sync.storage.drifts import DriftRow
 
 _MEANING: Final[Mapping[str, str]] = {
     "DRIFTED": "The number of pods is between two levels.",
@@ -44,7 +44,7 @@ def explain_level(drift: LevelDrift) -> tuple[str, str]:
     return f"{meaning} {'; '.join(details)}".strip(), _REMEDY[drift.state]
 
 
-def explain_difference(drift: Drift) -> tuple[str, str]:
+def explain_difference(drift: DriftRow) -> tuple[str, str]:
     """What differs, and what to do, for a difference between the model and the live system."""
     if drift.field:
         what, which = f"{_words(drift.field)}: the model and the live system have different values.", "field"
@@ -55,7 +55,7 @@ def explain_difference(drift: Drift) -> tuple[str, str]:
     return what, _OBSERVED if drift.policy == "observe" else _REMEDIES_OF_ENTITIES[which]
 
 
-def name_of(drift: Drift) -> str | None:
+def name_of(drift: DriftRow) -> str | None:
     """The name that a drift of a whole entity has in place of a value."""
     value: Any = None if drift.field else drift.model_value or drift.live_value
     return value if isinstance(value, str) else None

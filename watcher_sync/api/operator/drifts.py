@@ -22,7 +22,7 @@ from watcher_sync.api.operator.drift_explanations import explain_difference, exp
 from watcher_sync.api.service import Service
 from watcher_sync.model.visibility import Hidden, whole
 from watcher_sync.read.level_drifts import KIND, LevelDrift, list_level_drifts
-from watcher_sync.storage.drifts import Drift, Owned, Side, list_drifts
+from watcher_sync.storage.drifts import DriftRow, Owned, Side, list_drifts
 
 DRIFT: schemas.Schema = {
     "type": "object",
@@ -170,7 +170,7 @@ def _of_level(drift: LevelDrift) -> dict[str, Any]:
     }
 
 
-def _of_difference(drift: Drift) -> dict[str, Any]:
+def _of_difference(drift: DriftRow) -> dict[str, Any]:
     summary, remedy = explain_difference(drift)
     more = {"cause": "live", "name": name_of(drift), "summary": summary, "remedy": remedy}
     return {**msgspec.structs.asdict(drift), **more}

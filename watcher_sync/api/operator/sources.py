@@ -15,7 +15,7 @@ from watcher_sync.api.http.problems import not_found
 from watcher_sync.api.http.rules import ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.service import Service
 from watcher_sync.storage.database.database_time import read_clock
-from watcher_sync.storage.groups.inventories import Inventory, list_inventories
+from watcher_sync.storage.groups.inventories import InventoryRow, list_inventories
 from watcher_sync.storage.groups.removed_sources import count_entities, read_removed
 from watcher_sync.storage.groups.source_status import SourceRow, behind_of, list_sources, problem_of
 
@@ -125,7 +125,7 @@ class SourceItem:
         raise not_found(f"source {name}")
 
 
-def _inventory(inventory: Inventory) -> dict[str, Any]:
+def _inventory(inventory: InventoryRow) -> dict[str, Any]:
     return {
         "source": inventory.source,
         "complete": inventory.complete_since is not None,

@@ -22,7 +22,7 @@ from oslo_log import log as logging
 
 from watcher_sync.sources.cursors import FIRST
 from watcher_sync.sources.nats.history import StreamHistory
-from watcher_sync.sources.nats.in_flight import InFlight
+from watcher_sync.sources.nats.in_flight import JetStreamInFlight
 from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream, NotReady, StreamInfo
 
 LOG = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class Attachment:
     :param name: of the source.
     """
 
-    def __init__(self, name: str, history: StreamHistory, in_flight: InFlight) -> None:
+    def __init__(self, name: str, history: StreamHistory, in_flight: JetStreamInFlight) -> None:
         self._name = name
         self._history = history
         self._in_flight = in_flight

@@ -28,7 +28,7 @@ from nats.errors import Error as NatsError
 
 from watcher_sync.sources.nats import messages
 from watcher_sync.sources.nats.connection import NatsConnection
-from watcher_sync.sources.nats.in_flight import InFlight
+from watcher_sync.sources.nats.in_flight import JetStreamInFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
 from watcher_sync.sources.nats.messages import JetStreamMessage, NatsMessage
 from watcher_sync.sources.nats.settings import OPEN_REQUESTS
@@ -63,7 +63,7 @@ class PullConsumer:
         self,
         connection: NatsConnection,
         subject: str,
-        in_flight: InFlight,
+        in_flight: JetStreamInFlight,
         isolation: RedeliveryIsolation,
         *,
         receive: Callable[[JetStreamMessage], int],

@@ -33,7 +33,7 @@ from watcher_sync.sources.nats.attachment import Attachment
 from watcher_sync.sources.nats.connection import NatsConnection, close, connect, describe
 from watcher_sync.sources.nats.consumer import PullConsumer
 from watcher_sync.sources.nats.history import StreamHistory
-from watcher_sync.sources.nats.in_flight import InFlight
+from watcher_sync.sources.nats.in_flight import JetStreamInFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
 from watcher_sync.sources.nats.messages import IN_PROGRESS, NAK
 from watcher_sync.sources.nats.settings import JetStreamSettings
@@ -81,7 +81,7 @@ class NatsSession:
         self,
         name: str,
         settings: JetStreamSettings,
-        in_flight: InFlight,
+        in_flight: JetStreamInFlight,
         history: StreamHistory,
         *,
         stopping: threading.Event,

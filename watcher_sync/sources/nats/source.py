@@ -32,7 +32,7 @@ from watcher_sync.sources.nats import settings
 from watcher_sync.sources.nats.connection import close, connect, describe
 from watcher_sync.sources.nats.cursor import StreamCursor, read_cursor, read_start
 from watcher_sync.sources.nats.history import StreamHistory
-from watcher_sync.sources.nats.in_flight import InFlight
+from watcher_sync.sources.nats.in_flight import JetStreamInFlight
 from watcher_sync.sources.nats.messages import JetStreamMessage
 from watcher_sync.sources.nats.session import NatsSession, NatsSessionStatus, jetstream_of
 from watcher_sync.sources.nats.settings import JetStreamSettings
@@ -52,7 +52,7 @@ class NatsJetStreamSource(Source):
         super().__init__(name, conf, cursor=cursor)
         self._settings = JetStreamSettings(name, conf)
         self._stopping = threading.Event()
-        self._in_flight = InFlight(self._stopping)
+        self._in_flight = JetStreamInFlight(self._stopping)
         self._emit: Emit | None = None
         self._status = NatsSessionStatus()
         self._last_event_at: datetime.datetime | None = None

@@ -20,7 +20,7 @@ from typing import Any, Final
 from watcher_sync.events import Event
 from watcher_sync.sources.rabbitmq.acks import AckLedger
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel
-from watcher_sync.sources.rabbitmq.in_flight import InFlight, QueuedMessage
+from watcher_sync.sources.rabbitmq.in_flight import QueuedMessage, RabbitInFlight
 from watcher_sync.sources.rabbitmq.queues import Queue
 
 HELD_BYTES: Final = 67_108_864
@@ -48,7 +48,7 @@ class Consumer:
         connection: BrokerConnection,
         queue: Queue,
         ledger: AckLedger,
-        in_flight: InFlight,
+        in_flight: RabbitInFlight,
         *,
         prefetch: int,
         batch: int,
@@ -208,7 +208,7 @@ class Consumer:
             self.settle()
 
 
-def apply_settlements(in_flight: InFlight, ledger: AckLedger, now: float) -> int:
+def apply_settlements(in_flight: RabbitInFlight, ledger: AckLedger, now: float) -> int:
     """Enter into the ledger what the engine settled since the last call; how many events these were."""
     count = 0
     for events, delay in in_flight.settlements():

@@ -29,7 +29,7 @@ class QueuedMessage(msgspec.Struct, frozen=True, gc=False):
     """Its event, if the body is too large: then ``body`` is empty, and the event has an excerpt."""
 
 
-class InFlight:
+class RabbitInFlight:
     """The messages that arrived and are not emitted, and the settlements that the broker does not know yet.
 
     :param stopping: set once nothing is to be emitted any more.

@@ -33,7 +33,7 @@ from watcher_sync.sources.rabbitmq.acks import AckLedger
 from watcher_sync.sources.rabbitmq.broker import BrokerHost
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Failure, NoAnswer, connect, describe
 from watcher_sync.sources.rabbitmq.consumer import HELD_BYTES, Consumer, apply_settlements
-from watcher_sync.sources.rabbitmq.in_flight import InFlight
+from watcher_sync.sources.rabbitmq.in_flight import RabbitInFlight
 from watcher_sync.sources.rabbitmq.queue_poll import QueuePoll
 from watcher_sync.sources.rabbitmq.queues import Queue, UnfitQueue
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
@@ -69,7 +69,7 @@ class RabbitMQSession:
         name: str,
         settings: RabbitMQSettings,
         queue: Queue,
-        in_flight: InFlight,
+        in_flight: RabbitInFlight,
         *,
         oversized: Callable[[bytes, int], Event],
         stopping: threading.Event,

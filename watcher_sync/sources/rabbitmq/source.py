@@ -27,7 +27,7 @@ from watcher_sync.exceptions import SourceError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.rabbitmq import settings
 from watcher_sync.sources.rabbitmq.connection import Failure, connect, describe
-from watcher_sync.sources.rabbitmq.in_flight import InFlight, QueuedMessage
+from watcher_sync.sources.rabbitmq.in_flight import QueuedMessage, RabbitInFlight
 from watcher_sync.sources.rabbitmq.queues import QUEUES, Queue
 from watcher_sync.sources.rabbitmq.session import RabbitMQSession, RabbitMQSessionStatus
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
@@ -47,7 +47,7 @@ class RabbitMQSource(Source):
         super().__init__(name, conf, cursor=cursor)
         self.settings = RabbitMQSettings(name, conf)
         self._stopping = threading.Event()
-        self.in_flight = InFlight(self._stopping)
+        self.in_flight = RabbitInFlight(self._stopping)
         self._emit: Emit | None = None
         self._status = RabbitMQSessionStatus()
         self._last_event_at: datetime.datetime | None = None

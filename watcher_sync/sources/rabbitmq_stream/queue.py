@@ -27,7 +27,7 @@ from watcher_sync.sources.cursors import FIRST
 from watcher_sync.sources.rabbitmq.acks import AckPosition
 from watcher_sync.sources.rabbitmq.broker import Broker
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, NoAnswer
-from watcher_sync.sources.rabbitmq.in_flight import InFlight, QueuedMessage
+from watcher_sync.sources.rabbitmq.in_flight import QueuedMessage, RabbitInFlight
 from watcher_sync.sources.rabbitmq.queues import Queue
 from watcher_sync.sources.rabbitmq_stream.cursor import (
     NEXT,
@@ -79,7 +79,7 @@ class StreamQueue(Queue):
         retention: Mapping[str, Any],
         start: Start,
         cursor: RabbitMQCursor | None,
-        in_flight: InFlight,
+        in_flight: RabbitInFlight,
         progress: StreamProgress,
         identify: Callable[[bytes], str],
     ) -> None:

@@ -24,7 +24,7 @@ from watcher_sync.storage.stored.quotas import Connect, EntityQuota, EventQuotas
 from watcher_sync.storage.stored.stored_events import (
     MAX_BODY_BYTES,
     Parked,
-    Quarantined,
+    RefusedEvent,
     parked_columns,
     quarantined_columns,
     reason_columns,
@@ -54,7 +54,7 @@ class Commit(msgspec.Struct, kw_only=True):
     """The mark of this commit, if it changes anything."""
     staged: Collection[Staged] = ()
     cursors: Mapping[str, str] = {}
-    quarantined: Sequence[Quarantined] = ()
+    quarantined: Sequence[RefusedEvent] = ()
     parked: Sequence[Parked] = ()
     unparked: Sequence[int] = ()
     """Ids of parked events that this commit contains."""
