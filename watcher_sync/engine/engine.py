@@ -74,7 +74,6 @@ class Engine:
         services: Sequence[Callable[[Engine], BackgroundService]] = (),
         evaluation: Evaluator | None = None,
         authority: Authority | None = None,
-        doubts: Doubts | None = None,
         scopes: Mapping[str, Sequence[EntityScope]] | None = None,
         make_tracer: Callable[[], BatchTracer | None] = lambda: None,
     ) -> None:
@@ -83,7 +82,6 @@ class Engine:
         :param services: makers of the background services, which run while this engine leads.
         :param evaluation: evaluates the entities that a batch concerns; None: nothing is evaluated.
         :param authority: decides which source may bring which events; None: every source may bring every event.
-        :param doubts: gets the entities that committed events marked as doubtful; None: a set of its own.
         :param scopes: source -> the entities that exist through it; None: unknown.
         :param make_tracer: makes what traces the batches, in the engine's process; None: nothing is traced.
         """
@@ -94,7 +92,7 @@ class Engine:
         self.store = store
         self.lease = lease
         self.stats = CommitStats()
-        self.doubts = doubts if doubts is not None else Doubts()
+        self.doubts = Doubts()
         """The entities that the reconcilers of this process are to compare soon."""
         self.model = Model(store.kinds)
         self.intake = Intake(conf.engine)

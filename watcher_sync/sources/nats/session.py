@@ -185,15 +185,12 @@ class NatsSession:
 
         :returns: whether the connection may be used on.
         """
-        spec = self._settings.consumer
         consumer = PullConsumer(
             client,
-            f"{self._settings.api_prefix}.CONSUMER.MSG.NEXT.{spec.stream}.{spec.durable}",
+            self._settings,
             self._in_flight,
             self._isolation,
             receive=self._history.receive,
-            batch=self._settings.batch,
-            max_bytes=self._settings.max_bytes,
             losses=self._losses,
             wake=self._loop.set_woken,
         )

@@ -46,6 +46,11 @@ class RabbitInFlight:
         self._settled: collections.deque[tuple[Sequence[Event], float | None]] = collections.deque()
         self._has_settled = threading.Event()
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether nothing is to be emitted any more. Any thread."""
+        return self._stopping.is_set()
+
     def settle(self, events: Sequence[Event], delay: float | None) -> None:
         """These are done: committed, or with a delay nacked. Any thread."""
         self._settled.append((events, delay))

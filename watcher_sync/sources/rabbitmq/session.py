@@ -184,12 +184,9 @@ class RabbitMQSession:
             self._queue,
             self._ledger,
             self._in_flight,
+            self._settings,
             prefetch=self._prefetch,
-            batch=self._settings.batch,
-            linger=self._settings.linger,
-            max_event_size=self._settings.max_event_size,
             oversized=self._oversized,
-            stopping=self._stopping,
             wake=self._loop.set_woken,
         )
         await consumer.begin()

@@ -54,13 +54,8 @@ class RabbitMQStreamSource(RabbitMQSource):
         if cursor is not None and stored is None:
             LOG.warning("source %s: its stored position is not one in the stream %s and is not used", self.name, queue)
         return StreamQueue(
-            options.pool,
-            options.exchange,
-            options.topics,
-            options.broker,
+            options,
             source=self.name,
-            retention=options.retention,
-            start=options.start,
             cursor=stored,
             in_flight=self.in_flight,
             progress=self._progress,

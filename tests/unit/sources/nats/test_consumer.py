@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -74,14 +75,13 @@ class Pulled:
         self.losses = ConnectionLosses()
         self.in_flight = JetStreamInFlight(threading.Event())
         self.isolation = RedeliveryIsolation("dcm", limit=LIMIT, batch=BATCH, slow_start=slow_start)
+        settings = SimpleNamespace(pull_subject="next", batch=BATCH, max_bytes=8_388_608)
         self.consumer = PullConsumer(
             self.line,  # type: ignore[arg-type]
-            "next",
+            settings,  # type: ignore[arg-type]
             self.in_flight,
             self.isolation,
             receive=lambda message: 1,
-            batch=BATCH,
-            max_bytes=8_388_608,
             losses=self.losses,
             wake=lambda: None,
         )
