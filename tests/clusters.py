@@ -25,7 +25,7 @@ from watcher_sync.model.view import View
 from watcher_sync.operations import Operations
 from watcher_sync.reconcile.base import Context, Report
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
-from watcher_sync.storage.drifts import Drift, list_drifts
+from watcher_sync.storage.drifts import DriftRow, list_drifts
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.vnf.instances import registration
 
@@ -87,7 +87,7 @@ class Installation(Site):
     def head(self) -> int:
         return self.store.load().generation
 
-    def drifts(self) -> list[Drift]:
+    def drifts(self) -> list[DriftRow]:
         return list_drifts(self.store.database)
 
     def objects(self) -> dict[str, Row]:

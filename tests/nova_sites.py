@@ -24,7 +24,7 @@ from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Report
 from watcher_sync.reconcile.nova.reconciler import SCOPE, NovaReconciler
 from watcher_sync.reconcile.openstack import OpenStackCloud
-from watcher_sync.storage.drifts import Drift, list_drifts
+from watcher_sync.storage.drifts import DriftRow, list_drifts
 from watcher_sync.testing.openstack import FakeOpenStack
 
 _POWER = {"nostate": "pending"}
@@ -71,7 +71,7 @@ class NovaSite(Site):
     def head(self) -> int:
         return self.store.load().generation
 
-    def drifts(self) -> list[Drift]:
+    def drifts(self) -> list[DriftRow]:
         return list_drifts(self.store.database)
 
     def instances(self) -> dict[str, dict[str, Any]]:

@@ -19,7 +19,7 @@ import hmac
 import math
 import secrets
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 import sqlalchemy as sa
@@ -88,16 +88,20 @@ def retry_after(lease: LeaseRow) -> int:
     return 1 if lease.operation in (SYNC, REGISTER, DELETE) else max(1, math.ceil(lease.remaining))
 
 
+class OperationLimits(msgspec.Struct, frozen=True):
+    """The options of ``[operations]``. The option group itself serves, too: a reload of its values then counts."""
+
+    lease_time: float = 30.0
+    """Seconds until a lease without heartbeat expires; read at each use."""
+
+
 class Operations:
-    """Takes, extends and ends the leases of one kind of entity.
+    """Takes, extends and ends the leases of one kind of entity."""
 
-    :param seconds: returns the seconds until a lease without heartbeat expires; called at each use.
-    """
-
-    def __init__(self, leases: OperationLeases, kind: str, seconds: Callable[[], float]) -> None:
+    def __init__(self, leases: OperationLeases, kind: str, limits: OperationLimits) -> None:
         self.kind = kind
         self._leases = leases
-        self._seconds = seconds
+        self._limits = limits
 
     def begin(
         self, entity_id: str, operation: str, holder: str, owner: Owner = SERVICE, *, recorded: bool = True
@@ -118,7 +122,7 @@ class Operations:
             id=str(uuid.uuid4()),
             holder=holder,
             operation=operation,
-            seconds=self._seconds(),
+            seconds=self._limits.lease_time,
             recorded=recorded,
             user_id=owner.user_id,
             project_id=owner.project_id,
@@ -166,7 +170,7 @@ class Operations:
         :raises StaleToken: this holder no longer has the lease.
         """
         self.verify(entity_id, lease_id, proof)
-        lease = self._leases.heartbeat(self.kind, entity_id, lease_id, token, self._seconds())
+        lease = self._leases.heartbeat(self.kind, entity_id, lease_id, token, self._limits.lease_time)
         if lease is None:
             raise self._stale(entity_id)
         return lease

@@ -58,7 +58,7 @@ class PeriodicThread:
         self,
         name: str,
         work: Callable[[], object],
-        seconds: Callable[[], float],
+        seconds: float,
         outage: Outage,
         *,
         at_once: bool = True,
@@ -67,12 +67,13 @@ class PeriodicThread:
         """:param name: of the thread.
 
         :param work: a result of False says nothing about the outage.
-        :param seconds: returns the time from the end of a call to the next one.
+        :param seconds: from the end of a call to the next one.
         :param at_once: whether the first call is at the start, or after the first pause.
         :param at_end: is called in the thread when it was stopped.
         """
         self._work = work
-        self._seconds = seconds
+        self.seconds = seconds
+        """From the end of a call to the next one; the work may change it."""
         self._outage = outage
         self._at_once = at_once
         self._at_end = at_end
@@ -105,13 +106,13 @@ class PeriodicThread:
 
     def _run(self) -> None:
         if not self._at_once:
-            self._due.wait(self._seconds())
+            self._due.wait(self.seconds)
         while True:
             self._due.clear()
             if self._stopping.is_set():  # after the clear, or the wake of a stop between the two were lost
                 break
             self._outage.attempt(self._work)
-            self._due.wait(self._seconds())
+            self._due.wait(self.seconds)
         self._outage.attempt(self._at_end)
 
 

@@ -14,6 +14,7 @@ import itertools
 import json
 import threading
 import time
+from types import SimpleNamespace
 
 from nats.aio.client import Client
 from nats.js.api import AckPolicy, ConsumerConfig
@@ -23,7 +24,7 @@ from tests.benchmarks.places import Bench
 from tests.services.servers import private_nats
 from watcher_sync.sources.nats.connection import NatsConnection
 from watcher_sync.sources.nats.consumer import PullConsumer
-from watcher_sync.sources.nats.in_flight import InFlight
+from watcher_sync.sources.nats.in_flight import JetStreamInFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
 from watcher_sync.sources.nats.messages import ACK, JetStreamMessage
 
@@ -95,14 +96,14 @@ async def _own(client: NatsConnection, name: str, count: int) -> float:
     """Messages a second of our loop."""
     await _consumer(client, name)
     in_flight = _InFlight()
+    subject = f"$JS.API.CONSUMER.MSG.NEXT.{_STREAM}.{name}"
+    settings = SimpleNamespace(pull_subject=subject, batch=_BATCH, max_bytes=0)
     consumer = PullConsumer(
         client,
-        f"$JS.API.CONSUMER.MSG.NEXT.{_STREAM}.{name}",
+        settings,  # type: ignore[arg-type]
         in_flight,
         RedeliveryIsolation("benchmark", limit=0, batch=_BATCH, slow_start=False),
         receive=lambda message: 1,
-        batch=_BATCH,
-        max_bytes=0,
         losses=ConnectionLosses(),
         wake=in_flight.arrived.set,
     )
@@ -124,7 +125,7 @@ async def _own(client: NatsConnection, name: str, count: int) -> float:
     return rate
 
 
-class _InFlight(InFlight):
+class _InFlight(JetStreamInFlight):
     """Wakes the loop that settles, in the place of an engine."""
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ from watcher_sync.storage.groups.operation_leases import LeaseRequest, Operation
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.stored.parking import expire_parked
 from watcher_sync.storage.stored.quarantine import Quarantine
-from watcher_sync.storage.stored.quotas import DroppedEvents, EventQuotas, StoredUsage
+from watcher_sync.storage.stored.quotas import DroppedEvents, EventQuotas
 from watcher_sync.storage.stored.retention import Retention, enforce_quotas, purge
 from watcher_sync.storage.writing import source_cursors
 from watcher_sync.storage.writing.locked import lock_head
@@ -79,7 +79,7 @@ class Writer:
         conf.set_override("connection", url, group="database")
         self.store = open_store(conf, builtin_kinds(), checked=False, limited=limited)
         self.database = self.store.database
-        self.lease_database = database.open_database(conf, answer=lambda: 2.0, limited=limited)
+        self.lease_database = database.open_database(conf, answer=2.0, limited=limited)
         self.tables: Tables = self.store.tables
         self.engines = (self.database, self.store.commits, self.lease_database)
         self.lease = EngineLease(
@@ -207,7 +207,10 @@ def _purge(w: Writer) -> None:
 
 
 def _quotas(w: Writer) -> None:
-    quotas = EventQuotas(quarantine=StoredUsage(1, 0), parked=StoredUsage(3, 0), parked_of_entity=1)
+    quotas = EventQuotas(
+        quarantine_events_per_source=1, quarantine_bytes_per_source=0,
+        parked_events_per_source=3, parked_bytes_per_source=0, parked_events_per_entity=1,
+    )  # fmt: skip
     enforce_quotas(w.database, w.tables, quotas, DroppedEvents())
 
 
@@ -295,7 +298,7 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
         w.database, str(uuid.uuid4()), NOW
     ),
     "storage/groups/source_status.py:write_inventory": lambda w: source_status.write_inventory(
-        w.database, source_status.Inventory(source="nova", updated_at=NOW)
+        w.database, source_status.InventoryRow(source="nova", updated_at=NOW)
     ),
     "storage/groups/source_status.py:forget_inventory": lambda w: source_status.forget_inventory(w.database, "nova"),
     "storage/drifts.py:_replace": _replace_drifts,

@@ -72,7 +72,7 @@ def test_an_error_does_not_end_the_thread_and_the_end_has_its_own_work() -> None
     calls: list[str] = []
     enough = threading.Event()
     work = counting(calls, enough, until=3)
-    thread = PeriodicThread("t", work, lambda: 0.001, outage(), at_end=lambda: calls.append("end"))
+    thread = PeriodicThread("t", work, 0.001, outage(), at_end=lambda: calls.append("end"))
     thread.start()
     assert enough.wait(deadline(60))
     thread.stop(deadline(60))
@@ -84,7 +84,7 @@ def test_an_error_does_not_end_the_thread_and_the_end_has_its_own_work() -> None
 def test_a_wake_ends_a_pause_and_a_thread_can_wait_before_its_first_call() -> None:
     calls: list[str] = []
     enough = threading.Event()
-    thread = PeriodicThread("t", counting(calls, enough, until=1), lambda: 3600.0, outage(), at_once=False)
+    thread = PeriodicThread("t", counting(calls, enough, until=1), 3600.0, outage(), at_once=False)
     thread.start()
     assert calls == []
     thread.wake()
@@ -94,14 +94,14 @@ def test_a_wake_ends_a_pause_and_a_thread_can_wait_before_its_first_call() -> No
 
 
 def test_a_stop_before_the_start_does_nothing() -> None:
-    thread = PeriodicThread("t", bool, lambda: 3600.0, outage())
+    thread = PeriodicThread("t", bool, 3600.0, outage())
     thread.stop(deadline(60))
     assert not thread.is_alive()
 
 
 def test_a_stop_between_two_calls_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    thread = PeriodicThread("t", lambda: calls.append("work"), lambda: 3600.0, outage(), at_once=False)
+    thread = PeriodicThread("t", lambda: calls.append("work"), 3600.0, outage(), at_once=False)
 
     class StopsAtClear(threading.Event):
         """A stop arrives just before the wake is forgotten."""

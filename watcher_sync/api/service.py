@@ -21,7 +21,7 @@ from watcher_sync.api.http.problems import Problem
 from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import Kind, Kinds
-from watcher_sync.read.past.moments import Moment
+from watcher_sync.read.past.moments import PastMoment
 from watcher_sync.read.past.past_models import PastModels, add_seqs
 from watcher_sync.read.reading import read_namespace_owner
 from watcher_sync.storage.database.database import translated
@@ -40,7 +40,11 @@ class ReadSource:
     """What an answer reads from: the tables, or a copy of the past."""
 
     def __init__(
-        self, connection: sa.Connection, seq: int, moment: Moment | None = None, database: sa.Connection | None = None
+        self,
+        connection: sa.Connection,
+        seq: int,
+        moment: PastMoment | None = None,
+        database: sa.Connection | None = None,
     ) -> None:
         """:param connection: has the entities.
 

@@ -158,7 +158,7 @@ def make_routes(
     operations = Operations(
         OperationLeases(service.store.database, service.tables),
         vnf_instances.KIND,
-        lambda: float(service.conf.operations.lease_time),
+        service.conf.operations,
     )
     files = assets()
     login_address = login.address_of(service.conf)

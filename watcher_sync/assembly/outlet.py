@@ -15,7 +15,7 @@ from watcher_sync.conf import outlet_watch, outlet_webhook
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
-from watcher_sync.webhooks.deliveries import Clock, DeliverySettings
+from watcher_sync.webhooks.deliveries import Clock
 from watcher_sync.webhooks.secrets import SecretBox
 from watcher_sync.webhooks.sender import Sender
 from watcher_sync.webhooks.shards import ShardLeases
@@ -53,7 +53,7 @@ def check(conf: cfg.ConfigOpts) -> None:
     :raises ConfigError: one cannot work.
     """
     settings = conf.outlet_webhook
-    outlet_webhook.allowed_networks(conf)
+    outlet_webhook.parsed_networks(settings.allowed_networks)
     SecretBox(settings.secret_keys)
     _ssl_context(conf)
     monitoring_ports(conf)
@@ -99,29 +99,15 @@ def assemble(conf: cfg.ConfigOpts) -> WebhookOutlet:
         store,
         ShardLeases(store.database, store.tables, seconds=settings.lease_time),
         reader,
-        lambda: Sender(
-            allowed=lambda: outlet_webhook.allowed_networks(conf),
-            allow_http=lambda: bool(settings.allow_http),
-            total_timeout=settings.total_timeout,
-            max_connections=settings.max_connections,
-            per_host=settings.connections_per_host,
-            ssl_context=context,
-        ),
+        lambda: Sender(settings, ssl_context=context),
         SecretBox(settings.secret_keys),
-        DeliverySettings(
-            max_body_bytes=settings.max_body_bytes,
-            suspend_after=float(settings.suspend_after),
-            suspend_after_failures=settings.suspend_after_failures,
-            connections=settings.max_connections,
-            connections_per_host=settings.connections_per_host,
-        ),
+        settings,
         Clock(
             now=store.time.now,
             monotonic=time.monotonic,
             random=random.random,
             new_id=lambda: f"msg_{uuid.uuid4().hex}",
         ),
-        log_days=lambda: int(settings.delivery_log_days),
     )
     return WebhookOutlet(store, reader, worker)
 

@@ -21,7 +21,7 @@ from watcher_sync.events import Actor
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.handlers.vnf import KIND
 from watcher_sync.model.view import View
-from watcher_sync.model.vnf.evaluation import SyncReport
+from watcher_sync.model.vnf.evaluation import VnfSyncReport
 from watcher_sync.operations import Operations
 from watcher_sync.reconcile.base import Context, Reconciler, utc_now
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
@@ -130,9 +130,7 @@ def make_context(
         store=store,
         writes=writes,
         dispatcher=dispatcher,
-        operations=Operations(
-            OperationLeases(store.database, store.tables), "vnf_instance", lambda: float(conf.operations.lease_time)
-        ),
+        operations=Operations(OperationLeases(store.database, store.tables), "vnf_instance", conf.operations),
         view=view,
         notifications=Notifications(conf),
         liveness=LivenessWriter(writes, last_seen=last_seen),
@@ -155,7 +153,7 @@ class SyncOnDemand:
         self._lock = threading.Lock()
         self._reconciler: KubernetesReconciler | None = None
 
-    def run(self, entity_id: str, *, dry_run: bool, actor: Actor | None = None) -> SyncReport:
+    def run(self, entity_id: str, *, dry_run: bool, actor: Actor | None = None) -> VnfSyncReport:
         """List the cluster, compare, and write the differences.
 
         :param dry_run: write nothing; an operation lease on the instance does not matter then.

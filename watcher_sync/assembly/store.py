@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 from oslo_config import cfg
@@ -16,7 +15,6 @@ from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.storage.database.database import open_database
 from watcher_sync.storage.database.time_limits import CommitWatch
 from watcher_sync.storage.schema import schema
-from watcher_sync.storage.stored.quotas import EventQuotas
 from watcher_sync.storage.writing.store import Store
 
 LOG = logging.getLogger(__name__)
@@ -51,14 +49,14 @@ def open_store(
     *,
     checked: bool = True,
     limited: bool = True,
-    answer: Callable[[], float] | None = None,
+    answer: float | None = None,
 ) -> Store:
     """The store of ``[database] connection``.
 
     :param kinds: the entity kinds; None loads them.
     :param checked: check that this release can work on the schema, and leave out the kinds that have no fitting table.
     :param limited: whether statements and transactions have time limits.
-    :param answer: returns the seconds that a statement waits for an answer, if it belongs to no commit; None:
+    :param answer: the seconds that a statement waits for an answer, if it belongs to no commit; None:
         ``[database] statement_timeout``.
     :raises ConfigError: the database URL is wrong.
     :raises SchemaMissing: ``db_sync`` has not been run (only if checked).
@@ -68,9 +66,7 @@ def open_store(
     return usable_store(conf, store, limited=limited, answer=answer) if checked else store
 
 
-def usable_store(
-    conf: cfg.ConfigOpts, store: Store, *, limited: bool = True, answer: Callable[[], float] | None = None
-) -> Store:
+def usable_store(conf: cfg.ConfigOpts, store: Store, *, limited: bool = True, answer: float | None = None) -> Store:
     """The store, without the kinds of plugins whose entities the database cannot keep.
 
     Events that change such an entity go to the quarantine, from which they can be replayed later.
@@ -94,12 +90,12 @@ def usable_store(
     return _make_store(conf, store.kinds.without(unusable), limited=limited, answer=answer)
 
 
-def _make_store(conf: cfg.ConfigOpts, kinds: Kinds, *, limited: bool, answer: Callable[[], float] | None) -> Store:
+def _make_store(conf: cfg.ConfigOpts, kinds: Kinds, *, limited: bool, answer: float | None) -> Store:
     database = commits = open_database(conf, answer=answer, limited=limited)
     watch = CommitWatch(float(conf.database.commit_timeout), float(conf.database.statement_timeout))
     if limited and database.dialect.name != "sqlite":
-        commits = open_database(conf, answer=lambda: watch.seconds)
-    return Store(database, kinds, quotas=lambda: EventQuotas.from_conf(conf.retention), commits=commits, watch=watch)
+        commits = open_database(conf, answer=watch)
+    return Store(database, kinds, quotas=conf.retention, commits=commits, watch=watch)
 
 
 def open_store_of_server(conf: cfg.ConfigOpts) -> Store:
@@ -109,4 +105,4 @@ def open_store_of_server(conf: cfg.ConfigOpts) -> Store:
 
     :raises: as :func:`open_store`.
     """
-    return open_store(conf, answer=lambda: float(conf.database.read_timeout))
+    return open_store(conf, answer=conf.database.read_timeout)

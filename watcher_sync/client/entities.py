@@ -17,7 +17,7 @@ from watcher_sync.client.errors import BadRequest, NotFound, UnexpectedResponse,
 from watcher_sync.client.export_formats import Column, columns_of
 from watcher_sync.client.models import Change, Entity
 from watcher_sync.client.paging import Reading, converted
-from watcher_sync.client.transport import Repeated, SuccessResponse, Transport, segment
+from watcher_sync.client.transport import RepeatedParameter, SuccessResponse, Transport, segment
 
 
 class EntityCalls(Reading):
@@ -66,7 +66,8 @@ class EntityCalls(Reading):
         """
         path = self._path(kind)
         query: dict[str, Any] = {
-            name: Repeated([value] if isinstance(value, str) else value) for name, value in (filters or {}).items()
+            name: RepeatedParameter([value] if isinstance(value, str) else value)
+            for name, value in (filters or {}).items()
         }
         query |= {"sort": sort, "fields": fields, "limit": limit, "marker": marker, "all_projects": all_projects}
         query["as_of"] = as_of

@@ -70,7 +70,7 @@ class SuccessResponse:
             raise UnexpectedResponse(f"the answer of {self._response.url} is not one of this API: {exc}") from None
 
 
-class Repeated(tuple[str, ...]):
+class RepeatedParameter(tuple[str, ...]):
     """The values of a parameter that a request has several times."""
 
 
@@ -100,7 +100,8 @@ class Transport:
     ) -> SuccessResponse:
         """Sends one request.
 
-        :param query: parameters; None is left out, a sequence is joined by commas, :class:`Repeated` is sent as it is.
+        :param query: parameters; None is left out. A sequence is joined by commas; a
+            :class:`RepeatedParameter` is sent as it is.
         :param body: a value that JSON can represent.
         :param wait: seconds that the request asks the API to wait.
         :param confidential: keep the request and its answer out of the debug log; one of them has a secret.
@@ -120,7 +121,7 @@ class Transport:
                 raise_exc=False,
                 headers=sent,
                 params={
-                    name: list(value) if isinstance(value, Repeated) else _text(value)
+                    name: list(value) if isinstance(value, RepeatedParameter) else _text(value)
                     for name, value in (query or {}).items()
                     if value is not None
                 },

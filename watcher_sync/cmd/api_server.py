@@ -8,8 +8,6 @@ the mutable options again.
 from __future__ import annotations
 
 import signal
-import socket
-import socketserver
 import sys
 import threading
 import time
@@ -22,25 +20,13 @@ from oslo_log import log as logging
 from watcher_sync.api.identity.authentication import is_loopback
 from watcher_sync.assembly import process
 from watcher_sync.assembly.api import Wsgi, assemble
+from watcher_sync.engine.monitoring_http import ThreadingServer, ThreadingServer6
 from watcher_sync.exceptions import ConfigError
 
 LOG = logging.getLogger(__name__)
 
 
-class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
-    """Serves each connection in a daemon thread."""
-
-    daemon_threads = True
-    request_queue_size = 128
-
-
-class _Server6(_Server):
-    """The same server on an IPv6 address."""
-
-    address_family = socket.AF_INET6
-
-
-class _Handler(wsgiref.simple_server.WSGIRequestHandler):
+class _LoggingHandler(wsgiref.simple_server.WSGIRequestHandler):
     """Logs requests at debug level, without a look-up of the client's host name."""
 
     def address_string(self) -> str:
@@ -81,11 +67,13 @@ def listen(application: Wsgi, host: str, port: int) -> wsgiref.simple_server.WSG
     :param port: the TCP port; 0 chooses a free one, which is in ``server_port`` then.
     :raises ConfigError: the server cannot listen on the address.
     """
-    kind = _Server6 if ":" in host else _Server
+    kind = ThreadingServer6 if ":" in host else ThreadingServer
     try:
-        return wsgiref.simple_server.make_server(host, port, application, kind, _Handler)
+        server = kind((host, port), _LoggingHandler)
     except OSError as exc:
         raise ConfigError(f"[api] host, port: cannot listen on {host}:{port}: {exc}") from None
+    server.set_app(application)
+    return server
 
 
 def _check_address(conf: cfg.ConfigOpts) -> None:

@@ -12,7 +12,7 @@ from watcher_sync.events import Event
 from watcher_sync.model.changes import Outcome
 from watcher_sync.model.model import Key
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.stored.stored_events import Parked, Quarantined
+from watcher_sync.storage.stored.stored_events import Parked, RefusedEvent
 from watcher_sync.storage.writing.commits import Commit, Fence
 
 
@@ -37,7 +37,7 @@ class Dispatched(msgspec.Struct):
 
     transaction: Transaction
     outcomes: list[Outcome]
-    quarantined: list[Quarantined]
+    quarantined: list[RefusedEvent]
     parked: list[Parked]
     kept: set[int] = set()
     """Rows of the parked events that still wait."""
@@ -84,10 +84,10 @@ def commit_of(batch: Batch, work: Dispatched, *, epoch: str | None, mark: int | 
     )
 
 
-def _keep_rows(batch: Batch, work: Dispatched) -> tuple[list[Quarantined], list[int]]:
+def _keep_rows(batch: Batch, work: Dispatched) -> tuple[list[RefusedEvent], list[int]]:
     """The events that are refused again, with their rows, and the rows of the others."""
     refused = iter(work.quarantined)
-    again: list[Quarantined] = []
+    again: list[RefusedEvent] = []
     done: list[int] = []
     for row, outcome in zip(batch.released, work.outcomes, strict=True):
         if outcome is Outcome.QUARANTINED:
@@ -124,7 +124,7 @@ def refusing(reason: str) -> Dispatch:
     """A dispatch that quarantines every event."""
 
     def dispatch(transaction: Transaction, batch: Batch) -> Dispatched:
-        kept = [Quarantined(event, reason) for event in batch.events]
+        kept = [RefusedEvent(event, reason) for event in batch.events]
         return Dispatched(transaction, [Outcome.QUARANTINED] * len(kept), kept, [])
 
     return dispatch

@@ -31,7 +31,7 @@ from watcher_sync.model.changes import Outcome
 from watcher_sync.model.clock import ClockLimit, limit_at, reset_limit, set_limit
 from watcher_sync.model.model import Key
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.stored.stored_events import Parked, Quarantined
+from watcher_sync.storage.stored.stored_events import Parked, RefusedEvent
 
 LOG = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class FailureLog:
         if self._is_due("handler", handler):
             LOG.error("%s (the event is in quarantine, with the traceback)", reason)
 
-    def log_unauthorised(self, quarantined: Iterable[Quarantined]) -> None:
+    def log_unauthorised(self, quarantined: Iterable[RefusedEvent]) -> None:
         """Log those of these events that their source may not bring: one of each source."""
         for kept in quarantined:
             if kept.reason.startswith(UNAUTHORISED) and self._is_due("source", kept.event.source):
@@ -108,6 +108,10 @@ class CommitLimits(msgspec.Struct, frozen=True):
     """Seconds that an event waits for its entity; read when one is parked."""
     max_clock_skew: float = 300.0
     """Seconds that the times of versions may be ahead of this system's clock; read once per batch."""
+    liveness_interval: float = 60.0
+    """Seconds between two writes of the times at which entities were last seen; read at each write."""
+    event_watchdog: float = 10.0
+    """Seconds after which an event in hand is reported; 0: never. Read for each decision."""
 
 
 class BatchDispatch:
@@ -156,11 +160,11 @@ class BatchDispatch:
             hand.since = now
             hand.event = event
             if event.undecodable is not None:
-                work.quarantined.append(Quarantined(event, event.undecodable))
+                work.quarantined.append(RefusedEvent(event, event.undecodable))
                 work.outcomes.append(Outcome.QUARANTINED)
                 continue
             if (refused := refusal(event)) is not None:
-                work.quarantined.append(Quarantined(with_envelope(event, refused), refused))
+                work.quarantined.append(RefusedEvent(with_envelope(event, refused), refused))
                 work.unauthorised.append(event)
                 work.outcomes.append(Outcome.QUARANTINED)
                 continue
@@ -176,7 +180,7 @@ class BatchDispatch:
                     sortable.check_times(event, limit)
                 outcome = transaction.apply(event, entry.call(event, transaction) or ())
             except InvalidEvent as exc:
-                work.quarantined.append(Quarantined(event, str(exc)[:_MAX_REASON_LENGTH]))
+                work.quarantined.append(RefusedEvent(event, str(exc)[:_MAX_REASON_LENGTH]))
                 if isinstance(exc, UnauthorisedEvent):
                     work.unauthorised.append(event)
                 outcome = Outcome.QUARANTINED
@@ -188,7 +192,7 @@ class BatchDispatch:
                 if interrupts(exc):
                     raise
                 reason = f"the handler {entry.handler} failed: {type(exc).__name__}: {exc}"
-                work.quarantined.append(Quarantined(event, reason[:_MAX_REASON_LENGTH], traceback.format_exc()))
+                work.quarantined.append(RefusedEvent(event, reason[:_MAX_REASON_LENGTH], traceback.format_exc()))
                 self._failures.log_failure(entry.handler, reason)
                 outcome = Outcome.QUARANTINED
             work.outcomes.append(outcome)

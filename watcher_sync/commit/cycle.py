@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from oslo_log import log as logging
 
 from watcher_sync.commit.batch_committer import BatchCommitter
+from watcher_sync.commit.batch_dispatch import CommitLimits
 from watcher_sync.exceptions import HeadMoved, HistoryChanged, JournalPurged
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.model import Key, Model, Written
@@ -141,13 +142,12 @@ def _report_recovery(known: Position, position: Position) -> None:
 class LastSeenWriter:
     """Writes the times of this replica and reads those of other engines. For the engine's thread."""
 
-    def __init__(self, store: Store, model: Model, interval: Callable[[], float]) -> None:
-        """:param interval: returns the seconds between two writes; called at each."""
+    def __init__(self, store: Store, model: Model, limits: CommitLimits) -> None:
         self._store = store
         self._model = model
-        self._interval = interval
+        self._limits = limits
         self._written: dict[str, dict[str, datetime.datetime]] = {}
-        self._next = time.monotonic() + interval()
+        self._next = time.monotonic() + limits.liveness_interval
 
     def persist_if_due(self) -> None:
         """Write new times if the interval is over; after an error, the next interval writes them.
@@ -156,7 +156,7 @@ class LastSeenWriter:
         """
         if time.monotonic() < self._next:
             return
-        self._next = time.monotonic() + self._interval()
+        self._next = time.monotonic() + self._limits.liveness_interval
         self.persist()
         for kind, seen in self._store.read_last_seen().items():
             self._model.set_last_seen(kind, seen)

@@ -139,7 +139,7 @@ def decoded_again(row_id: int, event: Event) -> Event:
 def _finish(store: Store, cycle: CommitCycle, stats: CommitStats, began: float) -> dict[str, float]:
     while cycle.has_ready:
         cycle.catch_up()
-    LastSeenWriter(store, cycle.model, lambda: 0.0).persist()
+    LastSeenWriter(store, cycle.model, CommitLimits()).persist()
     store.close()
     return {**stats.as_dict(), "seconds": round(time.monotonic() - began, 3)}
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 
 from oslo_config import cfg
 
@@ -177,6 +178,6 @@ Related options: ``[monitoring] host``, ``workers``.
 ]
 
 
-def allowed_networks(conf: cfg.ConfigOpts) -> list[Network]:
+def parsed_networks(texts: Sequence[str]) -> list[Network]:
     """The networks of ``allowed_networks``."""
-    return [ipaddress.ip_network(text) for text in conf.outlet_webhook.allowed_networks]
+    return [ipaddress.ip_network(text) for text in texts]

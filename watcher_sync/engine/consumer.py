@@ -160,7 +160,7 @@ class ConsumeLoop:
         """
         size, linger = self._conf.engine.batch_size, self._conf.engine.batch_linger
         due = self._cycle.evaluation.seconds_until_due()
-        most_bytes = max_batch_bytes(self._conf)
+        most_bytes = max_batch_bytes(self._conf.engine)
         wait = 0.0 if self._cycle.has_ready else min(timeout, due)
         taken = self._intake.take(self._pace.most(size), linger=linger, timeout=wait, most_bytes=most_bytes)
         if not taken:
@@ -203,7 +203,7 @@ class ConsumeLoop:
         """Whether at least one whole batch waits in the intake."""
         if self._intake.waiting() >= int(self._conf.engine.batch_size):
             return True
-        return self._intake.bytes_waiting() >= max_batch_bytes(self._conf)
+        return self._intake.bytes_waiting() >= max_batch_bytes(self._conf.engine)
 
     def _run_pipelined(self, taken: Taken) -> None:
         """Dispatch each batch during the commit of the one before it, until the backlog is gone."""
@@ -234,7 +234,7 @@ class ConsumeLoop:
                 if interrupted or time.monotonic() >= until or not self._has_backlog():
                     break
                 most = self._pace.most(JOINED_BATCHES * int(self._conf.engine.batch_size))
-                most_bytes = JOINED_BATCHES * max_batch_bytes(self._conf)
+                most_bytes = JOINED_BATCHES * max_batch_bytes(self._conf.engine)
                 taken = self._intake.take(most, linger=0, timeout=0, most_bytes=most_bytes)
         finally:
             try:

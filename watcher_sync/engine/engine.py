@@ -30,7 +30,7 @@ from watcher_sync.commit.spans import BatchTracer
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.consumer import ConsumeLoop, DatabaseHealth, ShutdownState
-from watcher_sync.engine.intake import Intake, max_in_hand
+from watcher_sync.engine.intake import Intake
 from watcher_sync.engine.leadership import EnginePresence, Heartbeat
 from watcher_sync.engine.retention import RetentionWorker, StoredCounts, TombstoneForgetting
 from watcher_sync.engine.services import BackgroundService, HasSourceNotes, Reloadable
@@ -70,7 +70,6 @@ class Engine:
         services: Sequence[Callable[[Engine], BackgroundService]] = (),
         evaluation: Evaluator | None = None,
         authority: Authority | None = None,
-        doubts: Doubts | None = None,
         scopes: Mapping[str, Sequence[EntityScope]] | None = None,
         make_tracer: Callable[[], BatchTracer | None] = lambda: None,
     ) -> None:
@@ -79,7 +78,6 @@ class Engine:
         :param services: makers of the background services, which run while this engine leads.
         :param evaluation: evaluates the entities that a batch concerns; None: nothing is evaluated.
         :param authority: decides which source may bring which events; None: every source may bring every event.
-        :param doubts: gets the entities that committed events marked as doubtful; None: a set of its own.
         :param scopes: source -> the entities that exist through it; None: unknown.
         :param make_tracer: makes what traces the batches, in the engine's process; None: nothing is traced.
         """
@@ -90,10 +88,10 @@ class Engine:
         self.store = store
         self.lease = lease
         self.stats = CommitStats()
-        self.doubts = doubts if doubts is not None else Doubts()
+        self.doubts = Doubts()
         """The entities that the reconcilers of this process are to compare soon."""
         self.model = Model(store.kinds)
-        self.intake = Intake(limit=lambda: max_in_hand(conf), max_bytes=lambda: int(conf.engine.max_bytes_in_hand))
+        self.intake = Intake(conf.engine)
         self._dispatcher = dispatcher
         self._sources = sources
         self._rewinds = PendingRewinds(sources)
@@ -112,7 +110,7 @@ class Engine:
         self._leading = False
         self._shutdown = ShutdownState()
         self._ended = threading.Event()
-        self.watchdog = Watchdog(lambda: float(conf.engine.event_watchdog), dispatcher.handler_of)
+        self.watchdog = Watchdog(conf.engine, dispatcher.handler_of)
         self.services = tuple(make(self) for make in services)
         """They run while this engine leads."""
 
@@ -313,14 +311,14 @@ class Engine:
         self._shutdown.lease_lost.clear()
         self._shutdown.history_changed = None
         self.intake.open()
-        heartbeat = Heartbeat(self.lease, self._lose_lease, lambda: self.store.watch.unanswered_seconds)
+        heartbeat = Heartbeat(self.lease, self._lose_lease, self.store.watch)
         heartbeat.start()
         is_unavailable = self._database_health.is_unavailable
         self._retention = retention = RetentionWorker(
             self.conf, self.store, self.stats, is_unavailable=is_unavailable, on_awaited=self._cycle.add_awaited
         )
         retention.start()
-        last_seen = LastSeenWriter(self.store, self.model, lambda: float(self.conf.engine.liveness_interval))
+        last_seen = LastSeenWriter(self.store, self.model, self.conf.engine)
         self._supervisors = {
             name: Supervisor(name, make, self.intake.emitter, self._rewinds) for name, make in self._sources.items()
         }

@@ -40,7 +40,7 @@ _MAX_LEASES = 100
 Section = Callable[[], ModelWithDefaultViews]
 
 
-class _Version:
+class _ReportVersion:
     """The version interface that oslo.reports expects."""
 
     def vendor_string(self) -> str:
@@ -57,7 +57,7 @@ def set_up(conf: cfg.ConfigOpts, engine: Engine) -> None:
     """Write a report on this engine at each SIGUSR2. Call it in the main thread."""
     report = make_report(conf, engine)
     if threading.current_thread() is threading.main_thread():
-        report.setup_autorun(_Version(), service_name="watcher-sync-engine", conf=conf)
+        report.setup_autorun(_ReportVersion(), service_name="watcher-sync-engine", conf=conf)
 
 
 def forward_signal() -> None:

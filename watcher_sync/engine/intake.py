@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from oslo_config import cfg
+import msgspec
 
 from watcher_sync.events import Event
 from watcher_sync.sources.base import Emit, IntakeClosed, Source
@@ -29,17 +29,26 @@ JOINED_BATCHES = 4
 _BATCHES_IN_HAND = 2 * JOINED_BATCHES + 2
 
 
-def max_in_hand(conf: cfg.ConfigOpts) -> int:
+class IntakeLimits(msgspec.Struct, frozen=True):
+    """The limits of the intake. ``[engine]`` itself serves, too: a reload of its values then counts."""
+
+    batch_size: int = 500
+    """Events; read at every emission."""
+    max_bytes_in_hand: int = 2**24
+    """Of one source; read at every emission."""
+
+
+def max_in_hand(limits: IntakeLimits) -> int:
     """The number of events of one source that may be in hand before its emitter blocks.
 
     There is room for one transaction that is being committed, one that is being dispatched, and two batches that wait.
     """
-    return _BATCHES_IN_HAND * int(conf.engine.batch_size)
+    return _BATCHES_IN_HAND * limits.batch_size
 
 
-def max_batch_bytes(conf: cfg.ConfigOpts) -> int:
+def max_batch_bytes(limits: IntakeLimits) -> int:
     """The bytes of a batch above which the engine adds no further event to it."""
-    return max(1, int(conf.engine.max_bytes_in_hand) // _BATCHES_IN_HAND)
+    return max(1, limits.max_bytes_in_hand // _BATCHES_IN_HAND)
 
 
 def size_of(events: Sequence[Event]) -> int:
@@ -50,19 +59,8 @@ def size_of(events: Sequence[Event]) -> int:
 class Intake:
     """A bounded queue of events with their sources."""
 
-    def __init__(
-        self,
-        *,
-        limit: Callable[[], int],
-        max_bytes: Callable[[], int] = lambda: 2**26,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """:param limit: the number of events of one source that may be in hand; called at every emission.
-
-        :param max_bytes: their bytes; called at every emission.
-        """
-        self._limit = limit
-        self._max_bytes = max_bytes
+    def __init__(self, limits: IntakeLimits, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
         self._monotonic = monotonic
         # Guards all attributes below. Notified when events arrive, when some are done, and when the intake closes.
         self._changed = threading.Condition()
@@ -99,9 +97,9 @@ class Intake:
 
     def _is_full(self, source: Source, more: int) -> bool:
         """Whether the source has to wait before it emits so many more bytes."""
-        if self._in_hand[source] >= self._limit():
+        if self._in_hand[source] >= max_in_hand(self._limits):
             return True
-        return self._in_hand[source] > 0 and self._bytes_in_hand[source] + more > self._max_bytes()
+        return self._in_hand[source] > 0 and self._bytes_in_hand[source] + more > self._limits.max_bytes_in_hand
 
     def take(
         self, most: int, *, linger: float, timeout: float, most_bytes: int = 2**62

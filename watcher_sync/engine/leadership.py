@@ -23,6 +23,7 @@ from oslo_log import log as logging
 
 from watcher_sync.exceptions import LeaseLost, SchemaMissing
 from watcher_sync.periodic import Outage, PeriodicThread
+from watcher_sync.storage.database.time_limits import CommitWatch
 from watcher_sync.storage.groups import engines
 from watcher_sync.storage.groups.engines import EngineRow
 from watcher_sync.storage.groups.leases import EngineLease
@@ -38,18 +39,18 @@ class Heartbeat:
         self,
         lease: EngineLease,
         lost: Callable[[], None],
-        unanswered_seconds: Callable[[], float] = lambda: 0.0,
+        watch: CommitWatch,
     ) -> None:
         """:param lost: called from the heartbeat's thread, once, when this engine must no longer lead.
 
-        :param unanswered_seconds: returns for how long the database has left a commit unanswered.
+        :param watch: measures for how long the database has left a commit unanswered.
         """
         self._lease = lease
-        self._unanswered_seconds = unanswered_seconds
+        self._watch = watch
         self._lost = lost
         self._is_stalled = False
         outage = Outage(LOG, f"The lease {lease.name} cannot be renewed", f"The lease {lease.name} is renewed again")
-        self._thread = PeriodicThread("lease", self._renew, lambda: lease.seconds / 3, outage, at_once=False)
+        self._thread = PeriodicThread("lease", self._renew, lease.seconds / 3, outage, at_once=False)
 
     def start(self) -> None:
         """Begin to renew the lease."""
@@ -60,7 +61,7 @@ class Heartbeat:
         self._thread.stop(5)
 
     def _renew(self) -> bool:
-        was_stalled, self._is_stalled = self._is_stalled, self._unanswered_seconds() >= self._lease.seconds
+        was_stalled, self._is_stalled = self._is_stalled, self._watch.unanswered_seconds >= self._lease.seconds
         if self._is_stalled:
             if not was_stalled:
                 LOG.error("The lease %s is not renewed: the database does not answer a commit", self._lease.name)
@@ -102,7 +103,6 @@ class EnginePresence:
         :param is_unavailable: returns whether the engine knows that the database is unavailable. The thread does not
             ask it then.
         """
-        self._interval: float = conf.monitoring.status_interval
         self._group: str = conf.engine.group
         self._store = store
         self._engine_id = engine_id
@@ -116,7 +116,7 @@ class EnginePresence:
             LOG, "The row of this engine cannot be written", "The row of this engine is written again"
         )
         self._thread = PeriodicThread(
-            "engine-presence", self._write, lambda: self._interval, self._outage, at_end=self._remove
+            "engine-presence", self._write, conf.monitoring.status_interval, self._outage, at_end=self._remove
         )
 
     def start(self) -> None:

@@ -146,21 +146,28 @@ class MonitoringServer:
             return
 
 
-class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+class ThreadingServer(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+    """A server that listens once it is made, with a thread for each request."""
+
     daemon_threads = True
+    request_queue_size = 128
     block_on_close = False
 
     def server_bind(self) -> None:
+        """Listen."""
         # The library's method asks the resolver for the name of the address, which may take long.
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        LOG.debug("A client disconnected during a monitoring request")
+        """Log a client that disconnected; the application handles its own errors."""
+        LOG.debug("A client disconnected during a request")
 
 
-class _Server6(_Server):
+class ThreadingServer6(ThreadingServer):
+    """The same server on an IPv6 address."""
+
     address_family = socket.AF_INET6
 
 
@@ -178,7 +185,7 @@ class _Handler(simple_server.WSGIRequestHandler):
 
 def _make_server(host: str, port: int) -> simple_server.WSGIServer:
     family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    cls = _Server6 if family == socket.AF_INET6 else _Server
+    cls = ThreadingServer6 if family == socket.AF_INET6 else ThreadingServer
     return cls((str(address[0]), port), _Handler)
 
 

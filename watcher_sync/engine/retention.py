@@ -25,7 +25,7 @@ from watcher_sync.exceptions import DatabaseUnavailable, StorageError
 from watcher_sync.model.model import Model
 from watcher_sync.storage.drifts import count_drifts, forget_healed
 from watcher_sync.storage.stored.parking import Awaited, ParkedEvents, expire_parked
-from watcher_sync.storage.stored.quotas import EventQuotas, StoredUsage, usage_of
+from watcher_sync.storage.stored.quotas import StoredUsage, usage_of
 from watcher_sync.storage.stored.retention import Retention, enforce_quotas, purge
 from watcher_sync.storage.writing.store import Store
 
@@ -128,9 +128,7 @@ class RetentionWorker:
         purged = purge(self._store.database, self._store.tables, Retention.from_conf(self._conf.retention), now)
         if any(purged.values()):
             LOG.info("Purged %s", ", ".join(f"{n} of {table}" for table, n in purged.items() if n))
-        enforce_quotas(
-            self._store.database, self._store.tables, EventQuotas.from_conf(self._conf.retention), self._store.dropped
-        )
+        enforce_quotas(self._store.database, self._store.tables, self._conf.retention, self._store.dropped)
         if now is None:
             return
         expired = expire_parked(self._store.database, self._store.tables, now)

@@ -26,7 +26,7 @@ from oslo_log import log as logging
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from watcher_sync.commit.batch_dispatch import EventInHand
+from watcher_sync.commit.batch_dispatch import CommitLimits, EventInHand
 from watcher_sync.events import Event
 
 LOG = logging.getLogger(__name__)
@@ -41,13 +41,12 @@ _SHOWN: Final = 128
 class Watchdog:
     """Watches the thread that starts it.
 
-    :param limit: returns the seconds after which an event is reported; 0: never.
     :param handler_of: (event type, channel) -> name of its handler.
     """
 
     def __init__(
         self,
-        limit: Callable[[], float],
+        limits: CommitLimits,
         handler_of: Callable[[str, str], str],
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -56,7 +55,7 @@ class Watchdog:
         """For the commit cycle."""
         self.reported = 0
         """Events that were reported."""
-        self._limit = limit
+        self._limits = limits
         self._handler_of = handler_of
         self._clock = clock
         self._reported: Event | None = None
@@ -151,7 +150,7 @@ class Watchdog:
         LOG.error("%s; its thread is at:\n%s", self._named(event, seconds), self._stack())
 
     def _seconds(self) -> float:
-        return self._limit() or math.inf
+        return self._limits.event_watchdog or math.inf
 
     def _named(self, event: Event, seconds: float) -> str:
         return (

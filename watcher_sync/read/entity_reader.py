@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from watcher_sync.model.kinds import Kind
 from watcher_sync.read.filters import Clause, FieldCondition, clause
 from watcher_sync.storage.database.pages import RowPage, bounded_page, document_bytes
-from watcher_sync.storage.database.types import Document, time_as_text
+from watcher_sync.storage.database.types import JsonDocument, time_as_text
 from watcher_sync.storage.schema.tables import Tables
 
 _IDS_AT_ONCE: Final = 1_000
@@ -67,7 +67,7 @@ class EntityReader:
         self._table = table = tables.entities[kind.name]
         columns = [table.c[name] for name in names]
         times = {name for name, field in kind.fields.items() if field.python is datetime.datetime}
-        self._documents = {i: column for i, column in enumerate(columns) if isinstance(column.type, Document)}
+        self._documents = {i: column for i, column in enumerate(columns) if isinstance(column.type, JsonDocument)}
         self._times = [i for i, name in enumerate(names) if name in times]
         self._count = len(names)
         self._beside = tuple(beside)
@@ -163,7 +163,7 @@ def state_reader(tables: Tables, kind: Kind, dialect: str) -> EntityReader:
 def _as_text(column: sa.Column[Any], is_time: bool, dialect: str) -> sa.ColumnElement[Any]:
     if is_time:
         return time_as_text(column, dialect)
-    return sa.type_coerce(column, sa.Text()) if isinstance(column.type, Document) else column
+    return sa.type_coerce(column, sa.Text()) if isinstance(column.type, JsonDocument) else column
 
 
 def _beyond(table: sa.Table, sort: Sort, after: After) -> Clause:

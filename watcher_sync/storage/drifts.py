@@ -46,7 +46,7 @@ class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
     """heal or observe."""
 
 
-class Drift(FieldDifference, frozen=True, kw_only=True):
+class DriftRow(FieldDifference, frozen=True, kw_only=True):
     """A difference as the table keeps it."""
 
     id: int
@@ -85,7 +85,7 @@ def list_drifts(
     missing: Side | None = None,
     owned: Owned | None = None,
     hidden: Mapping[str, Collection[str]] = MappingProxyType({}),
-) -> list[Drift]:
+) -> list[DriftRow]:
     """One page of the drifts, by id.
 
     :param after: the last id of the page before.
@@ -107,7 +107,7 @@ def list_drifts(
     for name, fields in hidden.items():
         query = query.where(sa.or_(_TABLE.c.kind != name, _TABLE.c.field.not_in(list(fields))))
     with translated(), database.connect() as connection:
-        return [Drift(**row._mapping) for row in connection.execute(query)]
+        return [DriftRow(**row._mapping) for row in connection.execute(query)]
 
 
 def count_drifts(database: sa.Engine) -> dict[str, int]:
@@ -197,16 +197,16 @@ def forget_healed(database: sa.Engine, tables: Tables, kinds: Kinds) -> int:
     return sum(_forget(database, tables, _healed(database, tables, kinds, portion)) for portion in _portions(database))
 
 
-def _portions(database: sa.Engine) -> Iterator[list[Drift]]:
+def _portions(database: sa.Engine) -> Iterator[list[DriftRow]]:
     after = 0
     while portion := list_drifts(database, after=after, limit=_PORTION_DRIFTS):
         yield portion
         after = portion[-1].id
 
 
-def _healed(database: sa.Engine, tables: Tables, kinds: Kinds, drifts: list[Drift]) -> list[Drift]:
+def _healed(database: sa.Engine, tables: Tables, kinds: Kinds, drifts: list[DriftRow]) -> list[DriftRow]:
     by_kind = sorted((d for d in drifts if d.kind in kinds), key=lambda drift: drift.kind)
-    healed: list[Drift] = []
+    healed: list[DriftRow] = []
     with translated(), database.connect() as connection:
         model = TableModel(connection, tables, kinds)
         for kind, group in itertools.groupby(by_kind, key=lambda drift: drift.kind):
@@ -216,7 +216,7 @@ def _healed(database: sa.Engine, tables: Tables, kinds: Kinds, drifts: list[Drif
     return healed
 
 
-def _is_healed(drift: Drift, entity: Entity | None) -> bool:
+def _is_healed(drift: DriftRow, entity: Entity | None) -> bool:
     """Whether the model has what the live system had at the comparison."""
     if not drift.field:
         return (entity is None) is (drift.live_value is None)
@@ -236,7 +236,7 @@ def _plain(field: str, value: Any) -> Any:
 
 
 @retried
-def _forget(database: sa.Engine, tables: Tables, drifts: list[Drift]) -> int:
+def _forget(database: sa.Engine, tables: Tables, drifts: list[DriftRow]) -> int:
     """Delete these drifts, unless a comparison changed them meanwhile."""
     if not drifts:
         return 0

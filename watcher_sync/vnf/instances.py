@@ -24,7 +24,7 @@ from watcher_sync.api.entities.writing import CONDITIONS, Quotas, WritableItem, 
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import Call, Rule
-from watcher_sync.api.http.problems import FieldError, Problem, bad_request
+from watcher_sync.api.http.problems import FieldProblem, Problem, bad_request
 from watcher_sync.api.http.rules import ADMIN, PROJECT_MEMBER
 from watcher_sync.api.http.validation import pointer
 from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
@@ -373,7 +373,7 @@ def registration(body: Mapping[str, Any]) -> dict[str, Any]:
     try:
         check(values["vdus"], values["aspects"])
     except BadRegistration as exc:
-        errors = [FieldError("body", pointer(path), detail) for path, detail in exc.errors[:20]]
+        errors = [FieldProblem("body", pointer(path), detail) for path, detail in exc.errors[:20]]
         raise Problem(400, f"{errors[0].pointer.lstrip('/')}: {errors[0].detail}", errors=errors) from None
     return values
 

@@ -19,13 +19,13 @@ from watcher_sync.api.http.problems import Problem
 from watcher_sync.api.http.rules import PROJECT_MEMBER
 from watcher_sync.events import Actor
 from watcher_sync.exceptions import SourceError
-from watcher_sync.model.vnf.evaluation import Result, SyncReport
+from watcher_sync.model.vnf.evaluation import Result, VnfSyncReport
 
 
 class SyncNow(Protocol):
     """Reconciles single instances. Used by all threads of the process."""
 
-    def run(self, entity_id: str, *, dry_run: bool, actor: Actor | None = None) -> SyncReport:
+    def run(self, entity_id: str, *, dry_run: bool, actor: Actor | None = None) -> VnfSyncReport:
         """Reads the cluster, compares it with the model, and writes the differences.
 
         :param dry_run: write nothing, and ignore the operation lease.

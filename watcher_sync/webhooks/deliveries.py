@@ -9,7 +9,7 @@ Source of the schedule: the one that the Standard Webhooks specification recomme
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -34,13 +34,23 @@ _MAX_ATTEMPTS_STORED: Final = 20
 
 
 class DeliverySettings(msgspec.Struct, frozen=True):
-    """Options of ``[outlet_webhook]``."""
+    """Options of ``[outlet_webhook]``. The option group itself serves, too: a reload of its values then counts."""
 
     max_body_bytes: int = 1_048_576
     suspend_after: float = 432_000.0
     suspend_after_failures: int = 0
-    connections: int = 1000
+    max_connections: int = 1000
+    """At the same time, for all hosts."""
     connections_per_host: int = 10
+    """At the same time, for one host and port."""
+    total_timeout: float = 15.0
+    """Seconds for a whole attempt, from the look-up of the name to the answer."""
+    allowed_networks: Sequence[str] = ()
+    """Networks that are permitted beside globally reachable addresses; read at each attempt and at each connect."""
+    allow_http: bool = False
+    """Whether URLs without TLS are permitted; read at each attempt."""
+    delivery_log_days: int = 7
+    """For how long ended deliveries are stored; read at each purge."""
 
 
 class Clock(msgspec.Struct, frozen=True):

@@ -32,7 +32,7 @@ ENDLESS_PAUSE_SECONDS: Final = 0.1
 which other hosts wait."""
 
 
-class _Host(Generic[T]):
+class _GatedHost(Generic[T]):
     """The state of one host."""
 
     __slots__ = ("failures", "open_until", "paced_until", "probing", "queue", "running")
@@ -83,7 +83,7 @@ class HostGate(Generic[T]):
         self._failures_to_open = failures_to_open
         self._open_seconds = open_seconds
         self._monotonic = monotonic
-        self._hosts: dict[str, _Host[T]] = {}
+        self._hosts: dict[str, _GatedHost[T]] = {}
         self._running = 0
         self._queued = 0
         self._starting = False
@@ -118,7 +118,7 @@ class HostGate(Generic[T]):
         """Starts the item at once where the limits permit it, or queues it."""
         state = self._hosts.get(host)
         if state is None:
-            state = self._hosts[host] = _Host()
+            state = self._hosts[host] = _GatedHost()
         self._idle.pop(host, None)
         state.queue.append(item)
         self._queued += 1
@@ -201,24 +201,24 @@ class HostGate(Generic[T]):
                 taken += found
         return taken
 
-    def _open_if_failing(self, host: str, state: _Host[T], *, was_probe: bool) -> None:
+    def _open_if_failing(self, host: str, state: _GatedHost[T], *, was_probe: bool) -> None:
         # A late failure of an item that started before the pause does not make the pause longer.
         if was_probe or (state.open_until is None and state.failures >= self._failures_to_open):
             state.open_until = self._monotonic() + self._open_seconds
             self._remember_pause(host, state)
 
-    def _remember_pause(self, host: str, state: _Host[T]) -> None:
+    def _remember_pause(self, host: str, state: _GatedHost[T]) -> None:
         """Have ``next_due`` say when the pause of a host ends for which items wait."""
         if state.queue and state.paused_until is not None:
             heapq.heappush(self._pauses, (state.paused_until, host))
 
-    def _may_start(self, state: _Host[T]) -> bool:
+    def _may_start(self, state: _GatedHost[T]) -> bool:
         if not state.queue or state.running >= self._per_host:
             return False
         until = state.paused_until
         return until is None or (state.running == 0 and self._monotonic() >= until)
 
-    def _arrange(self, host: str, state: _Host[T]) -> None:
+    def _arrange(self, host: str, state: _GatedHost[T]) -> None:
         """Gives the host its place among the ready, the idle or the forgotten ones."""
         if self._may_start(state):
             self._ready.setdefault(host)

@@ -43,7 +43,9 @@ _PLAN_SECONDS: Final = 0.05
 class Planner:
     """The subscriptions of one worker."""
 
-    def __init__(self, model: Model, secrets: SecretBox, settings: DeliverySettings, clock: Clock) -> None:
+    def __init__(
+        self, model: Model, secrets: SecretBox, settings: DeliverySettings, clock: Clock, max_body_bytes: int
+    ) -> None:
         """:param model: the replica, at the seq of the last rows of :meth:`add_rows`."""
         self._model = model
         self._clock = clock
@@ -55,6 +57,7 @@ class Planner:
             model=model,
             secrets=secrets,
             settings=settings,
+            max_body_bytes=max_body_bytes,
             clock=clock,
             outbox=self._outbox,
             matcher=self._matcher,

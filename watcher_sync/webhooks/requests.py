@@ -36,7 +36,7 @@ class DeliveryRequests:
         self.gate: HostGate[Outgoing] = HostGate(
             self._start,
             per_host=resources.settings.connections_per_host,
-            total=resources.settings.connections,
+            total=resources.settings.max_connections,
             monotonic=resources.clock.monotonic,
         )
         self._waiting: list[Outgoing] = []

@@ -35,7 +35,8 @@ class WorkerResources(msgspec.Struct, frozen=True, kw_only=True):
     secrets: SecretBox
     settings: DeliverySettings
     clock: Clock
-    log_days: Callable[[], int]
+    max_body_bytes: int
+    """That of the settings, or what fits into the database if that is less."""
     stats: DeliveryStats
     database: concurrent.futures.Executor
     """The thread that calls the database."""

@@ -22,7 +22,7 @@ import math
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import Final, Self
 
@@ -32,7 +32,8 @@ from multidict import CIMultiDict
 from oslo_log import log as logging
 from yarl import URL
 
-from watcher_sync.webhooks.deliveries import Attempt, bounded
+from watcher_sync.conf.outlet_webhook import parsed_networks
+from watcher_sync.webhooks.deliveries import Attempt, DeliverySettings, bounded
 from watcher_sync.webhooks.guard import AddressRefused, GuardedSockets, ThreadedNames
 from watcher_sync.wire.callback_urls import BadCallback, Network, check_callback
 
@@ -104,13 +105,9 @@ class _Pool:
 class Sender:
     """Sends requests to callback URLs, with a pool of connections; an asynchronous context manager.
 
-    :param allowed: gives the networks that are permitted beside globally reachable addresses. When they change, no
-        pooled connection is used again.
-    :param allow_http: says whether URLs without TLS are permitted.
-    :param total_timeout: seconds for the whole attempt, from the look-up of the name to the answer.
+    When the allowed networks change, no pooled connection is used again.
+
     :param max_response_bytes: how much of an answer's body is read before the connection is closed.
-    :param max_connections: at the same time, for all hosts.
-    :param per_host: connections at the same time for one host and port.
     :param ssl_context: with the authorities that are trusted; None for those of the system.
     :param resolver: resolves names; None for the operating system's look-up. The sender does not close it.
     :param monotonic: a clock in seconds that only goes forward.
@@ -119,29 +116,21 @@ class Sender:
 
     def __init__(
         self,
+        settings: DeliverySettings,
         *,
-        allowed: Callable[[], Sequence[Network]],
-        allow_http: Callable[[], bool],
-        total_timeout: float = 15.0,
         max_response_bytes: int = 16_384,
-        max_connections: int = 1000,
-        per_host: int = 10,
         ssl_context: ssl.SSLContext | None = None,
         resolver: AbstractResolver | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._allowed = allowed
-        self._allow_http = allow_http
-        self._total_timeout = total_timeout
+        self._settings = settings
         self._max_response_bytes = max_response_bytes
-        self._max_connections = max_connections
-        self._per_host = per_host
         self._ssl_context = ssl_context
         self._resolver = resolver
         self._monotonic = monotonic
         self._wall = wall
-        self._sockets = GuardedSockets(allowed)
+        self._sockets = GuardedSockets(self._allowed)
         self._names: ThreadedNames | None = None
         self._pool: _Pool | None = None
         self._retired: list[_Pool] = []
@@ -180,14 +169,14 @@ class Sender:
         started = self._monotonic()
         detail = ""
         try:
-            check_callback(url, allow_http=self._allow_http(), allowed=self._allowed())
+            check_callback(url, allow_http=self._settings.allow_http, allowed=self._allowed())
             exchange.check()
-            async with asyncio.timeout(self._total_timeout):
+            async with asyncio.timeout(self._settings.total_timeout):
                 await self._request(exchange, url, headers, body)
         except BadCallback as error:
             detail = bounded(f"the URL is refused: {error}")
         except TimeoutError:
-            detail = f"timed out after {self._total_timeout:g} seconds"
+            detail = f"timed out after {self._settings.total_timeout:g} seconds"
         except Exception as error:  # noqa: BLE001 - each failure is an attempt, and its detail is stored
             detail = failure_detail(error)
             if not isinstance(error, (aiohttp.ClientError, OSError, _LeaseLost)):
@@ -238,6 +227,9 @@ class Sender:
                     return False
         return True
 
+    def _allowed(self) -> list[Network]:
+        return parsed_networks(self._settings.allowed_networks)
+
     def _current_pool(self) -> _Pool:
         """The pool for the networks that are allowed now."""
         if self._pool is None:
@@ -255,8 +247,8 @@ class Sender:
 
     def _new_pool(self) -> _Pool:
         connector = aiohttp.TCPConnector(
-            limit=self._max_connections,
-            limit_per_host=self._per_host,
+            limit=self._settings.max_connections,
+            limit_per_host=self._settings.connections_per_host,
             keepalive_timeout=_KEEPALIVE_SECONDS,
             # Look-ups of one name at the same time are one, and each answer is used once.
             ttl_dns_cache=0,

@@ -49,7 +49,9 @@ class DeliverySession:
         self._clock = resources.clock
         replica = Replica(resources.store.kinds)
         self._model = replica.model
-        self._planner = Planner(self._model, resources.secrets, resources.settings, resources.clock)
+        self._planner = Planner(
+            self._model, resources.secrets, resources.settings, resources.clock, resources.max_body_bytes
+        )
         self._owned: dict[int, int] = {}
         """Shard -> token, of those whose subscriptions are loaded. The parts below see each change."""
         self._tasks = SessionTasks(resources.wake.set)

@@ -230,7 +230,7 @@ class WorkerHeartbeat:
         self._notify = notify
         self._found: ShardOwnership | None = None
         outage = Outage(LOG, "webhooks: the lease cannot be renewed", "webhooks: the lease is renewed again")
-        self.thread = PeriodicThread("webhook-lease", self._beat, lambda: leases.seconds / 4, outage)
+        self.thread = PeriodicThread("webhook-lease", self._beat, leases.seconds / 4, outage)
 
     def take(self) -> ShardOwnership | None:
         """What the last beat found; None if it was taken already."""

@@ -101,6 +101,8 @@ class SubscriptionContext(msgspec.Struct, frozen=True, kw_only=True):
     """The replica. It has reached every position of a subscription that is put."""
     secrets: SecretBox
     settings: DeliverySettings
+    max_body_bytes: int
+    """See :class:`~watcher_sync.webhooks.resources.WorkerResources`."""
     clock: Clock
     outbox: Outbox
     matcher: Matcher[Subscription]
@@ -504,7 +506,7 @@ class Subscription:
             time=time,
             more=more,
         )
-        delivery = new_delivery(self.row, resources, head, context.settings.max_body_bytes)
+        delivery = new_delivery(self.row, resources, head, context.max_body_bytes)
         self.delivery = Outgoing(delivery, self, now, is_sending=True)
         self._is_ending_planned = bool(self.ending)
         self._earliest = now + self.row.min_notify_interval

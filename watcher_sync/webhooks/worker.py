@@ -51,12 +51,8 @@ class WebhookWorker:
         secrets: SecretBox,
         settings: DeliverySettings,
         clock: Clock,
-        log_days: Callable[[], int] = lambda: 7,
     ) -> None:
-        """:param make_sender: called in the thread of the event loop.
-
-        :param log_days: for how long ended deliveries are stored, as configured now.
-        """
+        """:param make_sender: called in the thread of the event loop."""
         self._store = store
         self._leases = leases
         self._reader = reader
@@ -64,7 +60,6 @@ class WebhookWorker:
         self._secrets = secrets
         self._settings = settings
         self._clock = clock
-        self._log_days = log_days
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run_thread, name="webhooks", daemon=True)
         self._stopping = threading.Event()
@@ -130,8 +125,7 @@ class WebhookWorker:
         try:
             fitting = await resources.call(resources.rows.max_value_bytes)
             body_bytes = min(self._settings.max_body_bytes, fitting)
-            settings = msgspec.structs.replace(self._settings, max_body_bytes=body_bytes)
-            session = DeliverySession(msgspec.structs.replace(resources, settings=settings))
+            session = DeliverySession(msgspec.structs.replace(resources, max_body_bytes=body_bytes))
             resources.outage.succeeded()
             await session.run()
         except LeaseLost as exc:
@@ -160,7 +154,7 @@ class WebhookWorker:
             secrets=self._secrets,
             settings=self._settings,
             clock=self._clock,
-            log_days=self._log_days,
+            max_body_bytes=self._settings.max_body_bytes,
             stats=self.stats,
             database=database,
             outage=self._outage,

@@ -170,7 +170,7 @@ class Purger:
 
     async def _purge_portion(self) -> None:
         """Purge a bounded number of rows in a thread of its own: no write of deliveries waits for it."""
-        age = datetime.timedelta(days=self._resources.log_days())
+        age = datetime.timedelta(days=self._resources.settings.delivery_log_days)
         try:
             purged = await asyncio.to_thread(self._purge, age)
         except StorageError as exc:

@@ -26,7 +26,7 @@ from watcher_sync.events import CLOUD_EVENTS, Event, TraceContext
 from watcher_sync.wire import json as wire_json
 from watcher_sync.wire.fields import (
     BadEnvelope,
-    Delivery,
+    EventDelivery,
     is_zero_time,
     name_of,
     parse_time,
@@ -70,7 +70,7 @@ class BinaryHeaders(msgspec.Struct, frozen=True):
         return {name: value for name, value in self.attributes.items() if not _has_surrogate(value)}
 
 
-def read_structured(document: dict[str, Any], delivery: Delivery, body: bytes | None) -> Event:
+def read_structured(document: dict[str, Any], delivery: EventDelivery, body: bytes | None) -> Event:
     """The event of a decoded document.
 
     :param body: its text; None where the transport had decoded it already.
@@ -84,7 +84,7 @@ def read_structured(document: dict[str, Any], delivery: Delivery, body: bytes | 
     return _traced(_cloud_event_of(attributes, _cloud_event_data(attributes, body), delivery), attributes)
 
 
-def read_binary(headers: BinaryHeaders, body: bytes, delivery: Delivery, *, max_size: int) -> Event:
+def read_binary(headers: BinaryHeaders, body: bytes, delivery: EventDelivery, *, max_size: int) -> Event:
     """The event of a message with attributes in its headers.
 
     :param headers: as :func:`binary_headers` gives them.
@@ -171,7 +171,7 @@ def _is_json(content_type: str) -> bool:
     return subtype == "json" or (0 < len(prefix) < len(subtype) and all(c.isalnum() or c in "_.+-" for c in prefix))
 
 
-def _cloud_event_of(attributes: Mapping[str, Any], data: Any, delivery: Delivery) -> Event:
+def _cloud_event_of(attributes: Mapping[str, Any], data: Any, delivery: EventDelivery) -> Event:
     """The event of these attributes, their names in lower case."""
     if attributes["specversion"] != "1.0":
         raise BadEnvelope(f"specversion is {show(attributes['specversion'])}, not 1.0")

@@ -32,7 +32,7 @@ from watcher_sync.wire import cloud_events
 from watcher_sync.wire import json as wire_json
 from watcher_sync.wire.fields import (
     BadEnvelope,
-    Delivery,
+    EventDelivery,
     absent_or,
     check_delivery,
     is_name,
@@ -74,10 +74,10 @@ def read_body(
     :param sequence: see :class:`~watcher_sync.events.Event`.
     :param max_size: bytes that the text may have. A larger one is not decoded: the event has an excerpt and a digest.
     """
-    return _read_body(body, Delivery(source, number, position, deliveries, channel, sequence, len(body)), max_size)
+    return _read_body(body, EventDelivery(source, number, position, deliveries, channel, sequence, len(body)), max_size)
 
 
-def _read_body(body: bytes, delivery: Delivery, max_size: int) -> Event:
+def _read_body(body: bytes, delivery: EventDelivery, max_size: int) -> Event:
     if len(body) > max_size:
         return _oversized(body, max_size, delivery, None)
     document: Any = None
@@ -112,7 +112,7 @@ def read_message(
     :param headers: of the message; None where it has none. For the rest see :func:`read_body`.
     """
     binary = cloud_events.binary_headers(headers) if headers else None
-    delivery = Delivery(source, number, position, deliveries, channel, sequence, len(body))
+    delivery = EventDelivery(source, number, position, deliveries, channel, sequence, len(body))
     if binary is None:
         return _read_body(body, delivery, max_size)
     if len(body) > max_size:
@@ -171,7 +171,7 @@ def read_document(
 
     What the decoding has lost, a duplicate key above all, cannot be seen any more.
     """
-    delivery = Delivery(source, number, position, deliveries)
+    delivery = EventDelivery(source, number, position, deliveries)
     try:
         wire_json.check_tree(document)
         if type(document) is dict and "oslo.message" in document:
@@ -187,7 +187,7 @@ def read_cloud_event(document: Any, *, source: str) -> Event:
 
     :param document: an object with ``specversion``.
     """
-    delivery = Delivery(source)
+    delivery = EventDelivery(source)
     try:
         wire_json.check_tree(document)
         return cloud_events.read_structured(document, delivery, None)
@@ -211,10 +211,10 @@ def undecodable(
     :param reason: what is wrong, naming the field.
     :param document: the envelope as far as it could be decoded, or None.
     """
-    return _undecodable(body, reason, Delivery(source, number, position, deliveries), document)
+    return _undecodable(body, reason, EventDelivery(source, number, position, deliveries), document)
 
 
-def _oversized(body: bytes, max_size: int, delivery: Delivery, document: Any) -> Event:
+def _oversized(body: bytes, max_size: int, delivery: EventDelivery, document: Any) -> Event:
     """The event of a body that is too large: it is not decoded, and only an excerpt of it is retained."""
     head, digest = excerpt(body)
     reason = f"{len(body)} bytes are more than the {max_size} allowed"
@@ -224,7 +224,7 @@ def _oversized(body: bytes, max_size: int, delivery: Delivery, document: Any) ->
     return msgspec.structs.replace(event, size=len(head), whole_size=len(body), digest=digest)
 
 
-def _undecodable(body: bytes, reason: str, delivery: Delivery, document: Any) -> Event:
+def _undecodable(body: bytes, reason: str, delivery: EventDelivery, document: Any) -> Event:
     fields = document if type(document) is dict else {}
     message_id = fields.get("message_id")
     if not is_name(message_id):
@@ -263,7 +263,7 @@ def _unwrap(document: dict[str, Any], max_size: int) -> tuple[Any, bytes]:
         raise BadEnvelope(f"oslo.message: {exc}") from None
 
 
-def _build(document: Any, delivery: Delivery, body: bytes | None) -> Event:
+def _build(document: Any, delivery: EventDelivery, body: bytes | None) -> Event:
     if type(document) is not dict:
         raise BadEnvelope(f"the document is {show(document)}, not an envelope")
     if "event_type" not in document:
@@ -310,7 +310,7 @@ def _trace_of(request_id: Any) -> TraceContext | None:
     return TraceContext(global_request_id=request_id)
 
 
-def _watch_event(document: dict[str, Any], delivery: Delivery, body: bytes | None) -> Event:
+def _watch_event(document: dict[str, Any], delivery: EventDelivery, body: bytes | None) -> Event:
     what = document["type"]
     if type(what) is not str or what not in _WATCH_TYPES:
         raise BadEnvelope(f"type is {show(what)}, not one of {', '.join(sorted(_WATCH_TYPES))}")

@@ -27,7 +27,7 @@ class BadEnvelope(Exception):
     """The document is no known envelope; the message names the field."""
 
 
-class Delivery(msgspec.Struct, gc=False):
+class EventDelivery(msgspec.Struct, gc=False):
     """The metadata that the transport gives to a document: fields of an event that no envelope has."""
 
     source: str
@@ -92,7 +92,7 @@ def short_text_of(fields: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def check_delivery(delivery: Delivery) -> None:
+def check_delivery(delivery: EventDelivery) -> None:
     """Check the names that the transport gives.
 
     :raises BadEnvelope: naming the one that is too long.

@@ -17,7 +17,7 @@ from tests.simulated import NOON
 from tests.waiting import wait_until
 from watcher_sync.commit.batch import Batch
 from watcher_sync.events import Event
-from watcher_sync.operations import Operations, Owner
+from watcher_sync.operations import OperationLimits, Operations, Owner
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 
@@ -77,7 +77,9 @@ def test_a_table_turns_its_shorter_pages_and_counts_their_rows(page: Page) -> No
 
 def test_a_vnf_instance_has_its_vdus_its_last_operations_and_all_its_pods(page: Page, cloud: Cloud) -> None:
     entity_id = vnf(cloud, state="OUT_OF_RANGE", pods=MOST + 1, ready=1)
-    operations = Operations(OperationLeases(cloud.store.database, cloud.store.tables), "vnf_instance", lambda: 600.0)
+    operations = Operations(
+        OperationLeases(cloud.store.database, cloud.store.tables), "vnf_instance", OperationLimits(lease_time=600.0)
+    )
     for number in range(MOST + 1):
         taken = operations.begin(entity_id, f"SCALE-{number}", "lcm-1", Owner("u", None))
         operations.end(entity_id, taken.id, taken.proof)

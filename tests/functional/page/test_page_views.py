@@ -19,7 +19,7 @@ from watcher_sync.client.filters import parse_filters
 from watcher_sync.commit.batch import Batch
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
-from watcher_sync.operations import Operations, Owner
+from watcher_sync.operations import OperationLimits, Operations, Owner
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 
@@ -189,7 +189,9 @@ def test_a_table_is_shown_as_it_was_by_its_address_and_by_the_slider(page: Page,
 def test_a_vnf_instance_is_explained_with_its_vdus_its_pods_and_its_lease(page: Page, cloud: Cloud) -> None:
     entity_id = vnf(cloud, state="OUT_OF_RANGE", pods=7, ready=1, crashing=True)
     leases = OperationLeases(cloud.store.database, cloud.store.tables)
-    Operations(leases, "vnf_instance", lambda: 600.0).begin(entity_id, "HEAL", "lcm-1", Owner("u", None))
+    Operations(leases, "vnf_instance", OperationLimits(lease_time=600.0)).begin(
+        entity_id, "HEAL", "lcm-1", Owner("u", None)
+    )
     page.open("#/vnfs")
     wait_until(lambda: len(rows(page)) == 1, 60, "the VNF instance")
     row = rows(page)[0]

@@ -10,7 +10,7 @@ import pytest
 from tests.functional.sources.listening import Engine, envelope, listening, publishing, wrap
 from tests.waiting import wait_until
 from watcher_sync.events import EXCERPT_BYTES
-from watcher_sync.sources.rabbitmq.consumer import Consumer
+from watcher_sync.sources.rabbitmq import consumer
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 
 
@@ -29,7 +29,7 @@ def test_a_body_above_the_limit_is_an_excerpt_and_the_rest_follows() -> None:
 
 
 def test_the_driver_reads_nothing_more_while_it_holds_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(Consumer.__init__.__kwdefaults__, "held_bytes", 2_000_000)
+    monkeypatch.setattr(consumer, "HELD_BYTES", 2_000_000)
     engine = Engine(acks=False)
     with publishing() as publisher, listening(publisher.name, engine, driver=RabbitMQSource, batch_size=4) as source:
         for number in range(40):

@@ -19,7 +19,7 @@ from tests.functional.executables import start
 from tests.unit.security.test_control_characters import FORGED, HOSTILE, unsafe_in
 from tests.waiting import deadline, wait_until
 from watcher_sync.events import Event
-from watcher_sync.storage.stored.stored_events import Quarantined
+from watcher_sync.storage.stored.stored_events import RefusedEvent
 from watcher_sync.storage.writing.commits import Commit
 
 
@@ -108,7 +108,7 @@ def test_the_management_command_writes_no_control_character_of_others_to_a_termi
         data=HOSTILE.encode(),
         undecodable="x",
     )
-    site.store.commit(Commit(generation=0, quarantined=[Quarantined(event=event, reason=HOSTILE, detail=HOSTILE)]))
+    site.store.commit(Commit(generation=0, quarantined=[RefusedEvent(event=event, reason=HOSTILE, detail=HOSTILE)]))
     command = [*site.command("watcher-sync-manage", site.config()), "quarantine"]
     for arguments in (["list"], ["list", "-f", "table"], ["show", "1"]):
         text = on_a_terminal([*command, *arguments])

@@ -19,7 +19,7 @@ from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.stored.quarantine import Quarantine
-from watcher_sync.storage.stored.stored_events import Quarantined
+from watcher_sync.storage.stored.stored_events import RefusedEvent
 from watcher_sync.storage.writing.commits import Commit
 from watcher_sync.storage.writing.statements import Statement
 from watcher_sync.storage.writing.store import Store
@@ -94,7 +94,7 @@ def test_with_a_small_max_allowed_packet_rows_of_the_model_are_refused_and_batch
 
 def _unforeseen(store: Store) -> None:
     """A statement that is too large in a way that nothing foresaw."""
-    prepared = store.prepare(Commit(generation=0, quarantined=[Quarantined(large(100, b"a"), "r")]))
+    prepared = store.prepare(Commit(generation=0, quarantined=[RefusedEvent(large(100, b"a"), "r")]))
     prepared.statements.append(Statement("SELECT LENGTH(%s)", ("x" * 2_000_000,)))
     with pytest.raises(RowRefused, match=r"ended the connection|max_allowed_packet"):
         store._run(prepared)

@@ -23,7 +23,7 @@ from watcher_sync.exceptions import NotYet, RowRefused
 from watcher_sync.model.changes import Change
 from watcher_sync.model.view import View
 from watcher_sync.storage.stored.parking import PORTION_EVENTS, expire_parked
-from watcher_sync.storage.stored.quotas import DroppedEvents, EventQuotas, StoredUsage
+from watcher_sync.storage.stored.quotas import DroppedEvents, EventQuotas
 from watcher_sync.storage.stored.retention import enforce_quotas
 from watcher_sync.storage.writing.store import Store
 
@@ -85,9 +85,8 @@ def test_events_that_an_api_worker_parked_are_applied_when_the_engine_creates_th
 
 @pytest.mark.parametrize("any_migrated_url", ["sqlite", "postgresql", "mariadb"], indirect=True)
 def test_beyond_their_quotas_the_oldest_parked_events_are_dropped_and_counted(store):
-    quotas = EventQuotas(parked=StoredUsage(100, 0), parked_of_entity=20)
-    store._writer._entity_quota._limit = lambda: quotas.parked_of_entity
-    store._writer._parked_quota._limit = lambda: quotas.parked
+    quotas = EventQuotas(parked_events_per_source=100, parked_bytes_per_source=0, parked_events_per_entity=20)
+    store._writer._entity_quota._quotas = store._writer._parked_quota._quotas = quotas
     cycle = cycle_on(store, naming())
     commit(cycle, rename(9_000, "innocent"))
     for start in range(0, 500, 10):
@@ -104,10 +103,10 @@ def test_beyond_their_quotas_the_oldest_parked_events_are_dropped_and_counted(st
 
 @on_one_database
 def test_the_retention_trims_what_was_parked_for_an_entity_under_a_higher_quota(store):
-    store._writer._entity_quota._limit = lambda: 0
+    store._writer._entity_quota._quotas = EventQuotas(parked_events_per_entity=0)
     cycle, dropped = cycle_on(store, naming()), DroppedEvents()
     commit(cycle, *(rename(n, "flooded", version=f"2{n:07d}") for n in range(30)), rename(9_000, "innocent"))
-    enforce_quotas(store.database, store.tables, EventQuotas(parked_of_entity=20), dropped)
+    enforce_quotas(store.database, store.tables, EventQuotas(parked_events_per_entity=20), dropped)
     left = {row.event_id for row in rows(store, "parked")}
     assert left == {"event-9000", *(f"event-{n}" for n in range(10, 30))}
     assert dropped.counts == {("parked", "test"): 10}

@@ -26,7 +26,8 @@ def bad(number: int, source: str = "hostile", size: int = 10) -> Event:
 
 def limit(a_store, usage: StoredUsage, clock: Callable[[], float] = time.monotonic) -> None:
     """:param clock: monotonic seconds: after some of them, the quota is counted again."""
-    a_store._writer._quarantine_quota._limit = lambda: usage
+    quotas = EventQuotas(quarantine_events_per_source=usage.events, quarantine_bytes_per_source=usage.bytes)
+    a_store._writer._quarantine_quota._quotas = quotas
     a_store._writer._quarantine_quota._monotonic = clock
 
 
@@ -168,5 +169,5 @@ def test_the_quotas_follow_the_configuration():
     conf = cfg.ConfigOpts()
     retention_conf.register_opts(conf)
     conf([], default_config_files=[], default_config_dirs=[])
-    assert EventQuotas.from_conf(conf.retention) == EventQuotas()
-    assert msgspec.structs.asdict(EventQuotas())["parked_of_entity"] == 10_000
+    defaults = msgspec.structs.asdict(EventQuotas())
+    assert {name: conf.retention[name] for name in defaults} == defaults

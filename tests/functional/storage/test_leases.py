@@ -23,6 +23,7 @@ from watcher_sync.conf import engine as engine_options
 from watcher_sync.engine.leadership import Heartbeat
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost
 from watcher_sync.storage.database import database
+from watcher_sync.storage.database.time_limits import CommitWatch
 from watcher_sync.storage.database.types import UtcDateTime
 from watcher_sync.storage.groups import leases
 from watcher_sync.storage.groups.leases import EngineLease, is_dead_here, process_name
@@ -302,7 +303,7 @@ def test_the_heartbeat_and_its_look_at_the_schema_wait_for_no_other_connection(a
     request.addfinalizer(own.close)
     wait_until(lambda: is_taken(own))
     lost = threading.Event()
-    heartbeat = Heartbeat(own, lost.set)
+    heartbeat = Heartbeat(own, lost.set, CommitWatch())
     with store.database.connect():  # the only one of the pool
         heartbeat.start()
         try:

@@ -13,13 +13,15 @@ from tests.waiting import deadline, wait_until
 from watcher_sync.exceptions import EntitiesLeased, OperationRunning, StaleToken
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.operations import Operations
+from watcher_sync.operations import OperationLimits, Operations
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 from watcher_sync.storage.writing.commits import Commit
 
 
 def operations(store, seconds=300.0):
-    return Operations(OperationLeases(store.database, store.tables), "vnf_instance", lambda: seconds)
+    return Operations(
+        OperationLeases(store.database, store.tables), "vnf_instance", OperationLimits(lease_time=seconds)
+    )
 
 
 @pytest.fixture

@@ -8,15 +8,17 @@ import contextlib
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from ipaddress import IPv4Network, IPv6Network
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from tests.waiting import eventually
+from watcher_sync.webhooks.deliveries import DeliverySettings
 from watcher_sync.webhooks.sender import Sender
 
-LOOPBACK: list[IPv4Network | IPv6Network] = [IPv4Network("127.0.0.0/8")]
+LOOPBACK = ("127.0.0.0/8",)
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -176,10 +178,19 @@ class Names(AbstractResolver):
         """Has nothing to close."""
 
 
-def sender(**options: Any) -> Sender:
-    """A sender that may connect to the loopback interface, without TLS, and waits for 30 seconds at most."""
-    defaults: dict[str, Any] = {"allowed": lambda: LOOPBACK, "allow_http": lambda: True, "total_timeout": 30.0}
-    return Sender(**{**defaults, **options})
+def open_settings(**options: Any) -> Any:
+    """Settings that permit the loopback interface without TLS, with attributes that a test may change."""
+    defaults: dict[str, Any] = {"allowed_networks": LOOPBACK, "allow_http": True, "total_timeout": 30.0}
+    return SimpleNamespace(**msgspec.structs.asdict(DeliverySettings(**{**defaults, **options})))
+
+
+def sender(settings: Any = None, **options: Any) -> Sender:
+    """A sender that may connect to the loopback interface, without TLS, and waits for 30 seconds at most.
+
+    :param options: of the settings, and arguments of the sender.
+    """
+    chosen = {name: options.pop(name) for name in DeliverySettings.__struct_fields__ if name in options}
+    return Sender(settings or open_settings(**chosen), **options)
 
 
 @contextlib.contextmanager

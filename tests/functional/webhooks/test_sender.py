@@ -9,7 +9,6 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Coroutine
-from ipaddress import ip_network
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from tests.functional.webhooks.receivers import (
     Receiver,
     answering,
     closing,
+    open_settings,
     receiving,
     repeating,
     sender,
@@ -377,10 +377,10 @@ def test_name_servers_that_do_not_answer_delay_no_other_name(monkeypatch: pytest
 
 def test_http_without_tls_is_refused_once_the_option_says_so() -> None:
     async def run() -> None:
-        permitted = True
-        async with receiving(answering(OK)) as receiver, sender(allow_http=lambda: permitted) as ours:
+        settings = open_settings()
+        async with receiving(answering(OK)) as receiver, sender(settings) as ours:
             assert (await ours.post(receiver.url, HEADERS, BODY)).ok
-            permitted = False
+            settings.allow_http = False
             assert "only https" in (await ours.post(receiver.url, HEADERS, BODY)).detail
             assert len(receiver.requests) == 1
 
@@ -390,7 +390,7 @@ def test_http_without_tls_is_refused_once_the_option_says_so() -> None:
 def test_a_name_that_resolves_to_an_inner_address_is_refused() -> None:
     async def run() -> None:
         names = Names(inner_example=["127.0.0.1"], mapped_example=["::ffff:127.0.0.1"], text_example=["localhost"])
-        async with receiving(answering(OK)) as receiver, sender(allowed=lambda: [], resolver=names) as ours:
+        async with receiving(answering(OK)) as receiver, sender(allowed_networks=[], resolver=names) as ours:
             for name, reason in [("inner", "loopback"), ("mapped", "loopback"), ("text", "not an address")]:
                 result = await ours.post(f"http://{name}.example:{receiver.port}/", HEADERS, BODY)
                 assert result.code == 0
@@ -405,12 +405,11 @@ def test_a_name_that_resolves_to_an_inner_address_is_refused() -> None:
 def test_a_name_that_changes_its_address_between_two_requests_is_refused() -> None:
     async def run() -> None:
         names = Names(rebinding_example=["127.0.0.2", "127.0.0.1"])
-        networks = [ip_network("127.0.0.2/32")]
         async with (
             # A connection of another process may have the same port where systems assign ports to them.
             receiving(closing(status(200, "Connection: close")), host="127.0.0.2", port=free_port()) as outer,
             receiving(answering(OK), port=outer.port) as inner,
-            sender(allowed=lambda: networks, resolver=names) as ours,
+            sender(allowed_networks=["127.0.0.2/32"], resolver=names) as ours,
         ):
             url = f"http://rebinding.example:{outer.port}/"
             assert (await ours.post(url, HEADERS, BODY)).ok
@@ -435,16 +434,16 @@ def test_a_pooled_connection_serves_no_other_name() -> None:
 
 def test_a_pooled_connection_is_not_used_after_its_network_was_withdrawn() -> None:
     async def run() -> None:
-        networks = LOOPBACK
+        settings = open_settings()
         names = Names(one_example=["127.0.0.1"])
-        async with receiving(answering(OK)) as receiver, sender(allowed=lambda: networks, resolver=names) as ours:
+        async with receiving(answering(OK)) as receiver, sender(settings, resolver=names) as ours:
             url = f"http://one.example:{receiver.port}/"
             assert (await ours.post(url, HEADERS, BODY)).ok
-            networks = []
+            settings.allowed_networks = []
             assert (await ours.post(url, HEADERS, BODY)).detail == "address refused: loopback"
             # An idle connection would remain open for longer.
             await eventually(lambda: not receiver.open)
-            networks = LOOPBACK
+            settings.allowed_networks = LOOPBACK
             assert (await ours.post(url, HEADERS, BODY)).ok
             assert receiver.connections == 2
 
@@ -463,7 +462,7 @@ def test_a_connection_is_used_again_and_again() -> None:
 
 def test_a_host_has_at_most_its_number_of_connections() -> None:
     async def run() -> None:
-        async with receiving(answering(OK)) as receiver, sender(per_host=3) as ours:
+        async with receiving(answering(OK)) as receiver, sender(connections_per_host=3) as ours:
             results = await asyncio.gather(*(ours.post(receiver.url, HEADERS, BODY) for _ in range(30)))
             assert all(result.ok for result in results)
             assert 1 < receiver.most_open <= 3
@@ -573,7 +572,7 @@ def test_tls_needs_a_certificate_of_a_trusted_authority_for_the_name() -> None:
         names = Names(one_example=["127.0.0.1"], one_example_=["127.0.0.1"], two_example=["127.0.0.1"])
         async with receiving(answering(OK), tls=theirs) as receiver:
             port = receiver.port
-            async with sender(ssl_context=trusting, resolver=names, allow_http=lambda: False) as ours:
+            async with sender(ssl_context=trusting, resolver=names, allow_http=False) as ours:
                 assert (await ours.post(f"https://127.0.0.1:{port}/", HEADERS, BODY)).ok
                 assert (await ours.post(f"https://one.example.:{port}/", HEADERS, BODY)).ok
                 assert (await ours.post(f"https://one.example:{port}/", HEADERS, BODY)).ok

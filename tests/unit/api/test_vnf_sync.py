@@ -13,13 +13,13 @@ from tests.unit.api.test_vnf_instances import DEMO, PATH
 from tests.waiting import deadline
 from watcher_sync.assembly.api import make_application
 from watcher_sync.exceptions import OperationRunning, SourceError
-from watcher_sync.model.vnf.evaluation import ReportedDifference, ReportedPod, SyncReport
-from watcher_sync.operations import Operations
+from watcher_sync.model.vnf.evaluation import ReportedDifference, ReportedPod, VnfSyncReport
+from watcher_sync.operations import OperationLimits, Operations
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 
 SYNC = f"{PATH}/a/sync"
 
-REPORT = SyncReport(
+REPORT = VnfSyncReport(
     state="DRIFTED",
     changed=True,
     vdu_results={"VDU1": {"result": "DRIFTED", "detail": "no level of vdu1_aspect has these numbers of pods"}},
@@ -37,7 +37,9 @@ class Syncing:
     def __init__(self, store):
         self.asked = []
         self.outcome = REPORT
-        self._operations = Operations(OperationLeases(store.database, store.tables), "vnf_instance", lambda: 30.0)
+        self._operations = Operations(
+            OperationLeases(store.database, store.tables), "vnf_instance", OperationLimits(lease_time=30.0)
+        )
 
     def run(self, entity_id, *, dry_run, actor=None):
         self.asked.append((entity_id, dry_run))

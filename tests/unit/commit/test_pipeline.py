@@ -171,7 +171,7 @@ def test_a_pressed_engine_joins_batches_and_acks_everything_in_order(small, run,
     running = run(source)
     for start in range(0, 200, 10):
         source.say(*many(200)[start : start + 10])
-        assert until(lambda start=start: len(source.acked) > start - max_in_hand(small))
+        assert until(lambda start=start: len(source.acked) > start - max_in_hand(small.engine))
     assert until(lambda: len(source.acked) == 200)
     assert sorted(source.acked) == sorted(f"event-{n}" for n in range(200))
     assert store.cursors()["spoken"] in source.acked

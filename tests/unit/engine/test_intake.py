@@ -9,8 +9,11 @@ import pytest
 
 from tests.simulated import event
 from tests.waiting import deadline
-from watcher_sync.engine.intake import Intake
+from watcher_sync.engine.intake import Intake, IntakeLimits
 from watcher_sync.sources.base import IntakeClosed
+
+TEN_IN_HAND = IntakeLimits(batch_size=1)
+"""The limits with which ten events of one source may be in hand."""
 
 
 class Named:
@@ -34,7 +37,7 @@ def take(intake, most=100, linger=0.0, timeout=5.0):
 
 
 def test_events_come_out_in_order_in_batches_of_at_most_the_asked_size():
-    intake, a = Intake(limit=lambda: 100), Named("a")
+    intake, a = Intake(IntakeLimits()), Named("a")
     emit = intake.emitter(a)
     emit(events(1, 2, 3))
     emit(events(4, 5))
@@ -44,24 +47,24 @@ def test_events_come_out_in_order_in_batches_of_at_most_the_asked_size():
 
 
 def test_a_source_that_is_ahead_waits_and_another_does_not():
-    intake, fast, slow = Intake(limit=lambda: 2), Named("fast"), Named("slow")
+    intake, fast, slow = Intake(TEN_IN_HAND), Named("fast"), Named("slow")
     emit = intake.emitter(fast)
-    emit(events(1, 2))
+    emit(events(*range(10)))
     emitted = threading.Event()
-    thread = threading.Thread(target=lambda: (emit(events(3)), emitted.set()), daemon=True)
+    thread = threading.Thread(target=lambda: (emit(events(10)), emitted.set()), daemon=True)
     thread.start()
-    intake.emitter(slow)(events(9))
+    intake.emitter(slow)(events(90))
     assert not emitted.wait(0.1)
     taken = take(intake)
     assert [name for name, _ in ids(taken)] == ["fast", "slow"]
     assert not emitted.wait(0.1)  # taken is still in hand
-    intake.done(fast, events(1, 2))
+    intake.done(fast, events(*range(10)))
     assert emitted.wait(deadline(60))
     thread.join(deadline(30))
 
 
 def test_a_batch_has_an_equal_share_for_each_source_and_what_one_leaves_is_used():
-    intake, flood, slow = Intake(limit=lambda: 1000), Named("flood"), Named("slow")
+    intake, flood, slow = Intake(IntakeLimits()), Named("flood"), Named("slow")
     for first in range(0, 400, 100):
         intake.emitter(flood)(events(*range(first, first + 100)))
     intake.emitter(slow)(events(900, 901))
@@ -74,7 +77,7 @@ def test_a_batch_has_an_equal_share_for_each_source_and_what_one_leaves_is_used(
 
 
 def test_where_a_batch_has_no_room_for_all_sources_they_take_turns():
-    intake, sources = Intake(limit=lambda: 1000), [Named(name) for name in "abc"]
+    intake, sources = Intake(IntakeLimits()), [Named(name) for name in "abc"]
     for number, source in enumerate(sources):
         intake.emitter(source)(events(10 * number, 10 * number + 1))
     order = [source.name for _ in range(6) for source, _ in intake.take(1, linger=0, timeout=0)]
@@ -83,7 +86,7 @@ def test_where_a_batch_has_no_room_for_all_sources_they_take_turns():
 
 
 def test_an_event_that_comes_alone_is_not_delayed():
-    intake = Intake(limit=lambda: 100)
+    intake = Intake(IntakeLimits())
     intake.emitter(Named("a"))(events(1))
     assert take(intake, linger=3600.0)
 
@@ -91,7 +94,7 @@ def test_an_event_that_comes_alone_is_not_delayed():
 @pytest.mark.slow
 @pytest.mark.parametrize(("waits", "found"), [(False, 2), (True, 1)])
 def test_while_events_flow_it_lingers_for_more_unless_the_source_waits_for_the_ack(waits, found):
-    intake, a = Intake(limit=lambda: 100), Named("a", waits_for_ack=waits)
+    intake, a = Intake(IntakeLimits()), Named("a", waits_for_ack=waits)
     emit = intake.emitter(a)
     emit(events(1))
     take(intake)
@@ -105,24 +108,24 @@ def test_while_events_flow_it_lingers_for_more_unless_the_source_waits_for_the_a
 
 
 def test_closing_gives_back_what_was_not_taken_and_refuses_the_rest_until_it_is_opened():
-    intake, a = Intake(limit=lambda: 1), Named("a")
+    intake, a = Intake(TEN_IN_HAND), Named("a")
     emit = intake.emitter(a)
-    emit(events(1))
+    emit(events(*range(10)))
     refused = []
 
     def blocked():
         try:
-            emit(events(2))
+            emit(events(10))
         except IntakeClosed:
             refused.append(True)
 
     thread = threading.Thread(target=blocked, daemon=True)
     thread.start()
-    assert ids(intake.close()) == [("a", ["event-1"])]
+    assert ids(intake.close()) == [("a", [f"event-{n}" for n in range(10)])]
     thread.join(deadline(30))
     assert refused == [True]
     with pytest.raises(IntakeClosed):
-        emit(events(3))
+        emit(events(11))
     assert take(intake, timeout=0) == []
     intake.done(a, events(1))
     intake.open()

@@ -11,6 +11,7 @@ import pytest
 from tests.waiting import deadline
 from watcher_sync.engine.leadership import Heartbeat
 from watcher_sync.exceptions import SchemaMissing
+from watcher_sync.storage.database.time_limits import CommitWatch
 
 
 class _Lease:
@@ -36,11 +37,13 @@ def test_the_lease_is_not_renewed_while_a_commit_has_no_answer_and_again_when_it
     lease, unanswered = _Lease(), [0.0]
     asked = threading.Semaphore(0)
 
-    def unanswered_seconds() -> float:
-        asked.release()
-        return unanswered[0]
+    class Watch(CommitWatch):
+        @property
+        def unanswered_seconds(self) -> float:
+            asked.release()
+            return unanswered[0]
 
-    heartbeat = Heartbeat(lease, lambda: None, unanswered_seconds)  # type: ignore[arg-type]
+    heartbeat = Heartbeat(lease, lambda: None, Watch())  # type: ignore[arg-type]
     heartbeat.start()
     try:
         assert lease.renewed.wait(deadline(60))
@@ -60,7 +63,7 @@ def test_the_lease_is_not_renewed_while_a_commit_has_no_answer_and_again_when_it
 
 def test_a_schema_of_another_release_ends_the_lead_once_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
     lease, lost = _Lease(), threading.Semaphore(0)
-    heartbeat = Heartbeat(lease, lost.release)  # type: ignore[arg-type]
+    heartbeat = Heartbeat(lease, lost.release, CommitWatch())  # type: ignore[arg-type]
     caplog.set_level(logging.WARNING)
     heartbeat.start()
     try:
@@ -84,7 +87,7 @@ def test_an_unexpected_error_does_not_end_the_renewals(caplog: pytest.LogCapture
         lease.renewed.set()
 
     lease.beat = beat  # type: ignore[method-assign]
-    heartbeat = Heartbeat(lease, lost.release)  # type: ignore[arg-type]
+    heartbeat = Heartbeat(lease, lost.release, CommitWatch())  # type: ignore[arg-type]
     heartbeat.start()
     try:
         assert lease.renewed.wait(deadline(60))

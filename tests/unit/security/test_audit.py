@@ -31,7 +31,7 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.storage.stored.stored_events import Quarantined
+from watcher_sync.storage.stored.stored_events import RefusedEvent
 from watcher_sync.storage.writing.commits import Commit
 from watcher_sync.testing.dcm import publisher as dcm
 
@@ -90,7 +90,7 @@ def test_a_replayed_event_has_the_actor_of_the_replay_and_an_event_of_a_source_h
     cycle.run(Batch(events=events[1:]))
     before = len(journal(client, headers))
     recorded = msgspec.structs.replace(events[0], source="replay")  # a source that may be replayed by its name
-    store.commit(Commit(generation=before, quarantined=[Quarantined(event=recorded, reason="made up", detail="")]))
+    store.commit(Commit(generation=before, quarantined=[RefusedEvent(event=recorded, reason="made up", detail="")]))
     replayed = client.simulate_post("/v1/quarantine/1/replay", headers=headers)
     assert replayed.json["outcome"] == "applied", replayed.text
     rows = journal(client, headers)
@@ -191,7 +191,7 @@ def test_a_write_is_in_the_audit_log_even_without_an_access_log_and_without_a_jo
     conf.set_override("auth_strategy", "keystone", group="api")
     client = api.Client(api.make_application(conf, store))
     event = cloud(seed=7, n=1)[0][0]
-    store.commit(Commit(generation=0, quarantined=[Quarantined(event=event, reason="made up", detail="")]))
+    store.commit(Commit(generation=0, quarantined=[RefusedEvent(event=event, reason="made up", detail="")]))
     assert client.simulate_delete("/v1/quarantine/1", headers=headers).status_code == 204
     client.simulate_get("/v1/quarantine", headers=headers)
     client.simulate_delete("/v1/quarantine/1", headers=tokens("reader", user_id="r" * 32))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.simulated import event, new_model
 from tests.waiting import deadline
-from watcher_sync.engine.intake import Intake, size_of
+from watcher_sync.engine.intake import Intake, IntakeLimits, size_of
 from watcher_sync.events import EXCERPT_BYTES, portions
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.model.changes import Outcome, Upsert
@@ -29,7 +29,7 @@ from oslo_config import cfg
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.engine.intake import Intake
+from watcher_sync.engine.intake import Intake, IntakeLimits
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.database import database
 from watcher_sync.storage.schema import schema
@@ -46,7 +46,7 @@ conf.set_override("connection", sys.argv[1], group="database")
 store = Store(database.open_database(conf), builtin_kinds())
 schema.upgrade(store.database, store.tables)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-intake = Intake(limit=lambda: 5000)
+intake = Intake(IntakeLimits(max_bytes_in_hand=2**26))
 emit = intake.emitter(Source())
 for number in range(12):
     emit([read_body(b'{"a": "%b"}' % (b"%d" % number * 50_000_000)[:50_000_000], source="test", number=number)])
@@ -103,7 +103,7 @@ def sized(number, size):
 
 
 def test_a_source_waits_while_its_bytes_are_in_hand_and_another_does_not():
-    intake, large, small = Intake(limit=lambda: 5000, max_bytes=lambda: 10 * MIB), Named("large"), Named("small")
+    intake, large, small = Intake(IntakeLimits(max_bytes_in_hand=10 * MIB)), Named("large"), Named("small")
     emit = intake.emitter(large)
     emit([sized(1, 6 * MIB)])
     emitted = threading.Event()
@@ -120,13 +120,13 @@ def test_a_source_waits_while_its_bytes_are_in_hand_and_another_does_not():
 
 
 def test_one_event_larger_than_the_limit_passes_alone():
-    intake, source = Intake(limit=lambda: 5000, max_bytes=lambda: MIB), Named("a")
+    intake, source = Intake(IntakeLimits(max_bytes_in_hand=MIB)), Named("a")
     intake.emitter(source)([sized(1, 50 * MIB)])
     assert size_of(intake.take(100, linger=0, timeout=0, most_bytes=MIB)[0][1]) == 50 * MIB
 
 
 def test_a_batch_ends_at_its_bytes_and_the_shares_of_the_sources_are_equal_in_bytes():
-    intake, large, small = Intake(limit=lambda: 5000), Named("large"), Named("small")
+    intake, large, small = Intake(IntakeLimits(max_bytes_in_hand=2**26)), Named("large"), Named("small")
     intake.emitter(large)([sized(n, MIB) for n in range(20)])
     intake.emitter(small)([sized(n, 100) for n in range(50)])
     taken = intake.take(500, linger=0, timeout=0, most_bytes=8 * MIB)

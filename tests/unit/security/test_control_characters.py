@@ -20,7 +20,7 @@ from tests.unit.client import conftest as clients
 from tests.waiting import deadline
 from watcher_sync.client import shell
 from watcher_sync.events import Event
-from watcher_sync.storage.stored.stored_events import Quarantined
+from watcher_sync.storage.stored.stored_events import RefusedEvent
 from watcher_sync.storage.writing.commits import Commit
 
 conf = api.conf
@@ -117,7 +117,7 @@ def terminal(url, monkeypatch):
 def hostile(store):
     """A quarantined event and an entity with hostile names."""
     event = Event(id=HOSTILE, type=HOSTILE[:40], source="nova", origin=HOSTILE, subject=HOSTILE, data=b"{}")
-    store.commit(Commit(generation=0, quarantined=[Quarantined(event=event, reason=HOSTILE, detail=HOSTILE)]))
+    store.commit(Commit(generation=0, quarantined=[RefusedEvent(event=event, reason=HOSTILE, detail=HOSTILE)]))
 
 
 def register(url):

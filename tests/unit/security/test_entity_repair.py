@@ -143,7 +143,7 @@ def test_a_reset_also_repairs_when_a_host_was_last_seen(
     }
     told = {"type": "service.create", "source": "nova", "origin": "nova-compute:h"}
     run(engine, Event(id="1", time=FAR, data=service, **told))
-    LastSeenWriter(store, engine.model, lambda: 0.0).persist()
+    LastSeenWriter(store, engine.model, CommitLimits()).persist()
     standby.follow()
     standby.model.set_last_seen("compute_node", {"h": FAR})
     entity_repair.reset(writer, store.kinds["compute_node"], "h")
@@ -154,7 +154,7 @@ def test_a_reset_also_repairs_when_a_host_was_last_seen(
     assert engine.model.last_seen("compute_node") == {"h": NOON}
     standby.follow()
     assert standby.model.last_seen("compute_node") == {}
-    LastSeenWriter(store, engine.model, lambda: 0.0).persist()
+    LastSeenWriter(store, engine.model, CommitLimits()).persist()
     assert store.load().last_seen("compute_node") == {"h": NOON}
 
 

@@ -17,7 +17,7 @@ from tests.simulated import telling
 from tests.unit.engine.asking import ask
 from tests.unit.engine.conftest import Spoken, conf, run, store, until  # noqa: F401 - fixtures
 from tests.waiting import deadline
-from watcher_sync.commit.batch_dispatch import EventInHand
+from watcher_sync.commit.batch_dispatch import CommitLimits, EventInHand
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.guru_report import make_report
 from watcher_sync.engine.metrics import make_registry
@@ -125,7 +125,9 @@ class Hand:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.watchdog = Watchdog(lambda: 10.0, lambda _type, _channel: "p.m", clock=lambda: self.now)
+        self.watchdog = Watchdog(
+            CommitLimits(event_watchdog=10.0), lambda _type, _channel: "p.m", clock=lambda: self.now
+        )
         self.watchdog.in_hand.limit = 10.0
 
     def take(self, taken: Event) -> None:
@@ -182,7 +184,7 @@ def test_the_events_that_wait_for_a_report_are_bounded() -> None:
 
 
 def test_without_a_limit_nothing_is_reported(caplog: pytest.LogCaptureFixture) -> None:
-    watchdog = Watchdog(lambda: 0.0, lambda _type, _channel: "", clock=lambda: 1e9)
+    watchdog = Watchdog(CommitLimits(event_watchdog=0.0), lambda _type, _channel: "", clock=lambda: 1e9)
     watchdog.in_hand.since, watchdog.in_hand.event = 0.0, event("1", "hold")
     watchdog.check()
     assert (watchdog.problem, watchdog.is_dead, caplog.records) == ("", False, [])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.waiting import deadline
 from watcher_sync.events import Event
-from watcher_sync.sources.rabbitmq.in_flight import AckPosition, InFlight, QueuedMessage
+from watcher_sync.sources.rabbitmq.in_flight import AckPosition, QueuedMessage, RabbitInFlight
 
 
 def message(tag: int, size: int = 1) -> QueuedMessage:
@@ -22,11 +22,11 @@ def stopping() -> threading.Event:
 
 
 @pytest.fixture
-def in_flight(stopping: threading.Event) -> InFlight:
-    return InFlight(stopping)
+def in_flight(stopping: threading.Event) -> RabbitInFlight:
+    return RabbitInFlight(stopping)
 
 
-def test_messages_are_taken_in_order_and_bounded_in_number_and_bytes(in_flight: InFlight) -> None:
+def test_messages_are_taken_in_order_and_bounded_in_number_and_bytes(in_flight: RabbitInFlight) -> None:
     in_flight.add([message(tag) for tag in range(5)])
     assert [m.position.tag for m in in_flight.take(2) or []] == [0, 1]
     in_flight.add([message(5, 10), message(6, 10)])
@@ -35,7 +35,7 @@ def test_messages_are_taken_in_order_and_bounded_in_number_and_bytes(in_flight: 
     assert [m.position.tag for m in in_flight.drop_unemitted()] == [6]
 
 
-def test_a_stop_ends_the_wait_for_messages(in_flight: InFlight, stopping: threading.Event) -> None:
+def test_a_stop_ends_the_wait_for_messages(in_flight: RabbitInFlight, stopping: threading.Event) -> None:
     taken: list[object] = []
     emitter = threading.Thread(target=lambda: taken.append(in_flight.take(10)))
     emitter.start()
@@ -45,7 +45,7 @@ def test_a_stop_ends_the_wait_for_messages(in_flight: InFlight, stopping: thread
     assert taken == [None]
 
 
-def test_settlements_are_passed_on_once(in_flight: InFlight) -> None:
+def test_settlements_are_passed_on_once(in_flight: RabbitInFlight) -> None:
     events = [Event(id="e", type="t", source="nova")]
     in_flight.settle(events, None)
     in_flight.settle(events, 2.0)

@@ -23,7 +23,8 @@ from watcher_sync.sources.rabbitmq_stream.cursor import (
     read_cursor,
     read_start,
 )
-from watcher_sync.sources.rabbitmq_stream.source import RabbitMQStreamSettings, RabbitMQStreamSource
+from watcher_sync.sources.rabbitmq_stream.settings import RabbitMQStreamSettings
+from watcher_sync.sources.rabbitmq_stream.source import RabbitMQStreamSource
 
 UTC = datetime.UTC
 QUEUE = "/ nova"

@@ -228,7 +228,7 @@ class Driver:
             random=lambda: self.chance,
             new_id=lambda: f"msg_{next(self._ids)}",
         )
-        self.planner = Planner(self.model, self.box, self.settings, clock)
+        self.planner = Planner(self.model, self.box, self.settings, clock, self.settings.max_body_bytes)
         self.planner.remember_deleted(self.log_of_deleted())
         self.under_way = []
         self._known_revision = self.tables.revision

@@ -11,7 +11,7 @@ import pytest
 from tests.simulated import NOON
 from watcher_sync.webhooks.rows import SubscriptionRow
 from watcher_sync.wire.cloud_events import read_structured
-from watcher_sync.wire.fields import Delivery
+from watcher_sync.wire.fields import EventDelivery
 from watcher_sync.wire.webhook_messages import MessageHead, content_type, encode
 
 POD = {
@@ -83,7 +83,7 @@ def check_event(event):
         assert name == "data" or (name.isascii() and name.isalnum() and name == name.lower() and len(name) <= 20)
         assert name == "data" or (isinstance(value, str) and value)
     assert datetime.datetime.fromisoformat(event["time"]).tzinfo is not None
-    assert read_structured(event, Delivery(source="test", number=1), None).id == event["id"]
+    assert read_structured(event, EventDelivery(source="test", number=1), None).id == event["id"]
 
 
 def test_a_cloud_event_has_the_onap_body_as_its_data():

@@ -34,7 +34,7 @@ from watcher_sync.events import Event
 from watcher_sync.model.changes import Outcome
 from watcher_sync.wire.cloud_events import binary_headers, read_binary
 from watcher_sync.wire.envelopes import read_cloud_event
-from watcher_sync.wire.fields import BadEnvelope, Delivery
+from watcher_sync.wire.fields import BadEnvelope, EventDelivery
 from watcher_sync.wire.json import MAX_SIZE, BadJson
 
 STRUCTURED = "application/cloudevents+json"
@@ -165,7 +165,7 @@ def _binary(call: Call) -> Event:
     assert headers is not None, "a document without a specversion is not valid"
     body = call.body or b""
     try:
-        return read_binary(headers, body, Delivery(API, size=len(body)), max_size=MAX_SIZE)
+        return read_binary(headers, body, EventDelivery(API, size=len(body)), max_size=MAX_SIZE)
     except BadEnvelope as exc:
         raise bad_request("header", "", str(exc)) from None
     except BadJson as exc:

@@ -63,7 +63,7 @@ class _Backend(HealthcheckBaseExtension, abc.ABC):
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(oslo_conf, conf)
-        self._engine = open_database(oslo_conf, answer=lambda: float(oslo_conf.database.commit_timeout))
+        self._engine = open_database(oslo_conf, answer=oslo_conf.database.commit_timeout)
         self._monotonic = monotonic
         # Guards the cached result. One caller queries the database while the others wait for its result.
         self._lock = threading.Lock()

@@ -64,7 +64,7 @@ class Scrape:
     """Makes the body of an answer; reuses it for a second. For any thread."""
 
     def __init__(self, conf: cfg.ConfigOpts, *, monotonic: Callable[[], float] = time.monotonic) -> None:
-        database = open_database(conf, answer=lambda: float(conf.database.commit_timeout))
+        database = open_database(conf, answer=conf.database.commit_timeout)
         self._registry = CollectorRegistry()
         self._registry.register(StoredCollector(conf, database))
         self._monotonic = monotonic

@@ -68,7 +68,7 @@ def traced(application: Wsgi, provider: TracerProvider) -> Wsgi:
             return start_response(status, *more)
 
         try:
-            return _Body(application(environ, start), span)
+            return _SpannedBody(application(environ, start), span)
         except BaseException as exc:
             span.set_status(Status(StatusCode.ERROR, type(exc).__name__))
             span.end()
@@ -80,7 +80,7 @@ def traced(application: Wsgi, provider: TracerProvider) -> Wsgi:
 _CARRIED: Final = {"traceparent": "HTTP_TRACEPARENT", "tracestate": "HTTP_TRACESTATE"}
 
 
-class _Body:
+class _SpannedBody:
     """The body of an answer, whose end is that of the span."""
 
     def __init__(self, chunks: Iterable[bytes], span: Span) -> None:

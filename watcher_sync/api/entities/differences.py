@@ -22,7 +22,7 @@ from watcher_sync.api.identity.visibility import Visibility, sight_of
 from watcher_sync.api.service import Service
 from watcher_sync.model.model import Key
 from watcher_sync.read.differences import read_differences
-from watcher_sync.read.past.moments import Moment, moment_of
+from watcher_sync.read.past.moments import PastMoment, moment_of
 from watcher_sync.storage.writing.journal import JournalRow
 
 _DIFFERENCE: schemas.Schema = {
@@ -106,7 +106,7 @@ def _shown(sight: Visibility, row: JournalRow) -> JournalRow | None:
     return sight.shown(row) if sight.sees(row.project_id) else None
 
 
-def _moment(moment: Moment) -> dict[str, Any]:
+def _moment(moment: PastMoment) -> dict[str, Any]:
     return {"seq": moment.seq, "time": moment.time}
 
 

@@ -109,7 +109,7 @@ _TOPOLOGY: schemas.Schema = {
 }
 
 
-class _Entry(msgspec.Struct):
+class _TopologyEntry(msgspec.Struct):
     id: str
     zone: str | None
     state: str | None
@@ -214,7 +214,7 @@ def _sum_by_health(members: Mapping[str, Mapping[str, int]]) -> dict[str, dict[H
 _STATUS_FIELDS = ("availability_zone", "status", "state", "liveness_reason", "forced_down", "disabled_reason", "gone")
 
 
-def _entry(row: Mapping[Any, Any], counts: Mapping[str, Counts]) -> _Entry:
+def _entry(row: Mapping[Any, Any], counts: Mapping[str, Counts]) -> _TopologyEntry:
     members = {kind: owners.get(row["id"], {}) for kind, owners in counts.items()}
     errors = _errors(row, occupied=any(members.values()))
     warnings = _warnings(row)
@@ -226,7 +226,7 @@ def _entry(row: Mapping[Any, Any], counts: Mapping[str, Counts]) -> _Entry:
         warnings.append(f"{degraded} {'workload' if degraded == 1 else 'workloads'} degraded")
     level = "error" if errors else "warning" if warnings else "ok"
     state = "down" if row.get("forced_down") else row.get("state")
-    return _Entry(row["id"], row.get("availability_zone"), state, level, errors + warnings, members, health)
+    return _TopologyEntry(row["id"], row.get("availability_zone"), state, level, errors + warnings, members, health)
 
 
 def _errors(row: Mapping[Any, Any], *, occupied: bool) -> list[str]:
@@ -250,7 +250,7 @@ def _warnings(row: Mapping[Any, Any]) -> list[str]:
     return [f"disabled: {reason}"] if reason else ["disabled"]
 
 
-def _sort_key(entry: _Entry) -> tuple[Any, ...]:
+def _sort_key(entry: _TopologyEntry) -> tuple[Any, ...]:
     """Sorts by severity, then by the number of members in error, then by id."""
     rank = ("error", "warning", "ok").index(entry.level)
     bad = sum(numbers.get("error", 0) for numbers in entry.health.values())

@@ -56,7 +56,7 @@ def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
     def wrapped(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         envelope = _Envelope(environ, start_response, has_access_log=has_access_log)
         try:
-            return _Body(application(environ, envelope.start), envelope)
+            return _LoggedBody(application(environ, envelope.start), envelope)
         except BaseException:
             envelope.log()
             raise
@@ -127,7 +127,7 @@ class _Envelope:
             AUDIT.info('"%s %s" status: %s user: %s project: %s request: %s', method, self._path, self._status, *who)
 
 
-class _Body:
+class _LoggedBody:
     """The body of an answer, whose end writes the lines."""
 
     def __init__(self, chunks: Iterable[bytes], envelope: _Envelope) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from watcher_sync.api.http import problems
-from watcher_sync.api.http.operation import JSON, REPEATS, Operation
+from watcher_sync.api.http.operation import JSON, REPEATS, RestOperation
 from watcher_sync.api.http.rules import EVERYBODY
 
 Route = tuple[str, object]
@@ -34,7 +34,7 @@ _PHRASES = {
 }
 
 
-def operations(routes: Iterable[Route]) -> Iterator[tuple[str, str, Operation]]:
+def operations(routes: Iterable[Route]) -> Iterator[tuple[str, str, RestOperation]]:
     """Yields (URI template, method, operation) of all routes.
 
     :raises TypeError: when a resource answers a method without a declaration.
@@ -76,7 +76,7 @@ def document(routes: Iterable[Route], release: str, *, tokens: bool) -> dict[str
     }
 
 
-def _operation(template: str, method: str, declared: Operation, *, tokens: bool) -> dict[str, Any]:
+def _operation(template: str, method: str, declared: RestOperation, *, tokens: bool) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": _operation_id(template, method),
         "summary": declared.summary,
@@ -108,7 +108,7 @@ def _operation(template: str, method: str, declared: Operation, *, tokens: bool)
     return described
 
 
-def _validation_errors(declared: Operation, *, guarded: bool) -> Iterator[int]:
+def _validation_errors(declared: RestOperation, *, guarded: bool) -> Iterator[int]:
     """The statuses with which the validation of a request may answer."""
     yield from (400, 406, 500, 503)
     if guarded:
@@ -122,19 +122,19 @@ def _operation_id(template: str, method: str) -> str:
     return "_".join([method, *words]) if words else f"{method}_{'v1' if template.startswith('/v1') else 'root'}"
 
 
-def _parameters(template: str, declared: Operation) -> Iterator[dict[str, Any]]:
+def _parameters(template: str, declared: RestOperation) -> Iterator[dict[str, Any]]:
     yield from _path_parameters(template, declared)
     yield from _query_parameters(declared)
     yield from _header_parameters(declared)
 
 
-def _path_parameters(template: str, declared: Operation) -> Iterator[dict[str, Any]]:
+def _path_parameters(template: str, declared: RestOperation) -> Iterator[dict[str, Any]]:
     for name in re.findall(r"\{(\w+)\}", template):
         schema = declared.path.get(name, {"type": "string", "minLength": 1})
         yield {"name": name, "in": "path", "required": True, "schema": schema}
 
 
-def _query_parameters(declared: Operation) -> Iterator[dict[str, Any]]:
+def _query_parameters(declared: RestOperation) -> Iterator[dict[str, Any]]:
     for name, schema in declared.query["properties"].items():
         parameter = {
             "name": name,
@@ -151,7 +151,7 @@ def _query_parameters(declared: Operation) -> Iterator[dict[str, Any]]:
         yield parameter
 
 
-def _header_parameters(declared: Operation) -> Iterator[dict[str, Any]]:
+def _header_parameters(declared: RestOperation) -> Iterator[dict[str, Any]]:
     for name, schema in declared.headers.items():
         yield {"name": name, "in": "header", "required": False, "schema": schema}
 

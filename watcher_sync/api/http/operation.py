@@ -81,7 +81,7 @@ class Answer(msgspec.Struct, frozen=True):
     media_types: tuple[str, ...] = (JSON,)
 
 
-class Operation(msgspec.Struct, frozen=True):
+class RestOperation(msgspec.Struct, frozen=True):
     """One REST method."""
 
     summary: str
@@ -195,7 +195,7 @@ def operation(
     schema: Schema = {"type": "object", "properties": dict(query or {}), "additionalProperties": False}
     if required:
         schema["required"] = list(required)
-    declared = Operation(
+    declared = RestOperation(
         summary=summary,
         rules=(rule,) if isinstance(rule, Rule) else tuple(rule),
         more_rules=tuple(more_rules),
@@ -285,7 +285,7 @@ class RequestMiddleware:
             params.update({name: value.replace(_HIDDEN_SLASH, "/") for name, value in params.items()})
 
 
-def _require_acceptable(request: falcon.Request, declared: Operation) -> None:
+def _require_acceptable(request: falcon.Request, declared: RestOperation) -> None:
     """:raises Problem: 406 when the request accepts none of the answers."""
     offered = [
         media for answer in declared.responses.values() if answer.schema is not None for media in answer.media_types
@@ -294,7 +294,9 @@ def _require_acceptable(request: falcon.Request, declared: Operation) -> None:
         raise Problem(406, f"The answer can be {', '.join(dict.fromkeys(offered))}, which the request does not accept")
 
 
-def _query(request: falcon.Request, declared: Operation, validator: jsonschema.Draft202012Validator) -> dict[str, Any]:
+def _query(
+    request: falcon.Request, declared: RestOperation, validator: jsonschema.Draft202012Validator
+) -> dict[str, Any]:
     properties: dict[str, Schema] = declared.query["properties"]
     values: dict[str, Any] = {n: s["default"] for n, s in properties.items() if "default" in s}
     if not request.query_string and "required" not in declared.query:

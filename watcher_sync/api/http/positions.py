@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import Call
 from watcher_sync.api.http.problems import Problem, bad_request
-from watcher_sync.read.past.moments import Moment, MomentAhead, MomentPurged, moment_of
+from watcher_sync.read.past.moments import MomentAhead, MomentPurged, PastMoment, moment_of
 from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.wire.fields import parse_time
@@ -119,7 +119,7 @@ def beyond(since: int, head: Position, headers: Mapping[str, str] | None = None)
 
 def asked_moment(
     call: Call, connection: sa.Connection, tables: Tables, head: Position, name: str = AS_OF
-) -> Moment | None:
+) -> PastMoment | None:
     """The moment that a parameter names; None: the request has none. The parameter becomes the seq.
 
     :raises Problem: 410 or 400, see the module.
@@ -138,7 +138,7 @@ def asked_moment(
 
 def _found(
     connection: sa.Connection, tables: Tables, head: Position, wanted: int | datetime.datetime, name: str
-) -> Moment:
+) -> PastMoment:
     try:
         return moment_of(connection, tables, head, wanted)
     except MomentAhead as exc:

@@ -38,7 +38,7 @@ LOG = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 
 
-class FieldError(msgspec.Struct, frozen=True):
+class FieldProblem(msgspec.Struct, frozen=True):
     """One wrong field of a request."""
 
     where: str = msgspec.field(name="in")
@@ -61,7 +61,7 @@ class Problem(Exception):
         status: int,
         detail: str,
         *,
-        errors: Iterable[FieldError] = (),
+        errors: Iterable[FieldProblem] = (),
         headers: Mapping[str, str] | None = None,
         **extra: Any,
     ) -> None:
@@ -87,7 +87,7 @@ class Problem(Exception):
 
 def bad_request(where: str, pointer: str, detail: str, status: int = 400) -> Problem:
     """Makes the problem of a request with one wrong field."""
-    return Problem(status, detail, errors=[FieldError(where, pointer, detail)])
+    return Problem(status, detail, errors=[FieldProblem(where, pointer, detail)])
 
 
 def not_found(what: str) -> Problem:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from oslo_policy import policy
 
 if TYPE_CHECKING:
-    from watcher_sync.api.http.operation import Operation, Rule
+    from watcher_sync.api.http.operation import RestOperation, Rule
 
 SCOPES: Final = ["system", "project"]
 """The scopes of the tokens that the rules accept."""
@@ -72,14 +72,14 @@ def _rule(name: str, check: str, description: str) -> policy.RuleDefault:
     return policy.RuleDefault(name, check, description, scope_types=SCOPES)
 
 
-def rules_of(operations: Iterable[tuple[str, str, Operation]]) -> list[policy.RuleDefault]:
+def rules_of(operations: Iterable[tuple[str, str, RestOperation]]) -> list[policy.RuleDefault]:
     """Returns the named rules, and one default for each rule that an operation names.
 
     :param operations: (URI template, method, operation).
     :raises TypeError: when two operations name one rule with different defaults.
     """
     defaults: dict[str, Rule] = {}
-    named: dict[str, list[tuple[str, str, Operation]]] = {}
+    named: dict[str, list[tuple[str, str, RestOperation]]] = {}
     for template, method, operation in operations:
         for rule in (*operation.rules, *operation.more_rules):
             if defaults.setdefault(rule.name, rule) != rule:
@@ -88,7 +88,7 @@ def rules_of(operations: Iterable[tuple[str, str, Operation]]) -> list[policy.Ru
     return [*base_rules(), *(_documented(defaults[name], uses) for name, uses in named.items())]
 
 
-def _documented(rule: Rule, uses: list[tuple[str, str, Operation]]) -> policy.DocumentedRuleDefault:
+def _documented(rule: Rule, uses: list[tuple[str, str, RestOperation]]) -> policy.DocumentedRuleDefault:
     summaries = "; ".join(dict.fromkeys(operation.summary for _, _, operation in uses)) + "."
     return policy.DocumentedRuleDefault(
         name=rule.name,

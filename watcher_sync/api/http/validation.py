@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema
 import msgspec
 
-from watcher_sync.api.http.problems import FieldError, Problem
+from watcher_sync.api.http.problems import FieldProblem, Problem
 from watcher_sync.api.http.schemas import Schema
 from watcher_sync.wire.fields import BadEnvelope, parse_time
 
@@ -103,7 +103,7 @@ def require_valid(
     errors = _first_errors(against, document)
     if not errors:
         return
-    found = [FieldError(where, pointer(_path(e, repeated), prefix), _message(e)) for e in errors]
+    found = [FieldProblem(where, pointer(_path(e, repeated), prefix), _message(e)) for e in errors]
     at = found[0].pointer.lstrip("/") or name
     raise Problem(400, f"{at}: {found[0].detail}", errors=found)
 

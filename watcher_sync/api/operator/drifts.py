@@ -20,7 +20,7 @@ from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.api.service import Service
 from watcher_sync.model.visibility import Hidden, whole
 from watcher_sync.read.level_drifts import KIND, STATES, LevelDrift, list_level_drifts
-from watcher_sync.storage.drifts import Drift, Owned, Side, list_drifts
+from watcher_sync.storage.drifts import DriftRow, Owned, Side, list_drifts
 
 _MEANING: Final[Mapping[str, str]] = {
     "DRIFTED": "The number of pods is between two levels.",
@@ -186,7 +186,7 @@ def _of_level(drift: LevelDrift) -> dict[str, Any]:
     }
 
 
-def _of_difference(drift: Drift) -> dict[str, Any]:
+def _of_difference(drift: DriftRow) -> dict[str, Any]:
     summary, remedy = _explain_difference(drift)
     more = {"cause": "live", "name": _name_of(drift), "summary": summary, "remedy": remedy}
     return {**msgspec.structs.asdict(drift), **more}
@@ -203,7 +203,7 @@ def _explain_level(drift: LevelDrift) -> tuple[str, str]:
     return f"{meaning} {'; '.join(details)}".strip(), _REMEDY[drift.state]
 
 
-def _explain_difference(drift: Drift) -> tuple[str, str]:
+def _explain_difference(drift: DriftRow) -> tuple[str, str]:
     """What differs, and what to do, for a difference between the model and the live system."""
     if drift.field:
         what, which = f"{_words(drift.field)}: the model and the live system have different values.", "field"
@@ -214,7 +214,7 @@ def _explain_difference(drift: Drift) -> tuple[str, str]:
     return what, _OBSERVED if drift.policy == "observe" else _REMEDIES_OF_ENTITIES[which]
 
 
-def _name_of(drift: Drift) -> str | None:
+def _name_of(drift: DriftRow) -> str | None:
     """The name that a drift of a whole entity has in place of a value."""
     value: Any = None if drift.field else drift.model_value or drift.live_value
     return value if isinstance(value, str) else None

@@ -17,7 +17,7 @@ from watcher_sync.api.service import Service
 from watcher_sync.storage.database.database_time import read_clock
 from watcher_sync.storage.groups.removed_sources import count_entities, read_removed
 from watcher_sync.storage.groups.source_status import (
-    Inventory,
+    InventoryRow,
     SourceRow,
     behind_of,
     list_inventories,
@@ -131,7 +131,7 @@ class SourceItem:
         raise not_found(f"source {name}")
 
 
-def _inventory(inventory: Inventory) -> dict[str, Any]:
+def _inventory(inventory: InventoryRow) -> dict[str, Any]:
     return {
         "source": inventory.source,
         "complete": inventory.complete_since is not None,

@@ -42,7 +42,7 @@ _MAX_DEFAULT_COLUMNS = 8
 """How many columns a table has if the kind has none of the default columns."""
 
 
-class EntityList(ListCommand):
+class EntityListCommand(ListCommand):
     """List the entities of a kind."""
 
     # The API filters and sorts them.
@@ -119,7 +119,7 @@ EntityHistoryList = Noun(
 )
 
 
-class Diff(RowsCommand):
+class DiffCommand(RowsCommand):
     """Show what changed of each entity between two moments; an entity that is as it was is left out."""
 
     noun = Noun(columns=("kind", "id", "name", "change", "fields", "seq"), cells={"fields": delta})
@@ -139,7 +139,7 @@ class Diff(RowsCommand):
         return self.client.differences(parsed_args.since, parsed_args.upto, **given)
 
 
-class Search(RowsCommand):
+class SearchCommand(RowsCommand):
     """Find entities of all kinds whose name or id is, begins with, or contains a text."""
 
     noun = Noun(columns=("kind", "id", "name", "project_id"))

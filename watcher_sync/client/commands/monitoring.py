@@ -113,7 +113,7 @@ QuarantineShow = QUARANTINE.show_command(
 )
 
 
-class QuarantineReplay(RowsCommand):
+class QuarantineReplayCommand(RowsCommand):
     """Apply quarantined events again. An event that is refused again stays in quarantine, with the new reason."""
 
     noun = Noun(columns=("id", "outcome", "seq", "reason"), cells={"reason": PlainText})

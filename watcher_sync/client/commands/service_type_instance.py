@@ -23,7 +23,7 @@ from watcher_sync.client.commands.arguments import (
     removed,
 )
 from watcher_sync.client.commands.base import Command, Noun, ShowCommand
-from watcher_sync.client.commands.entity import EntityList, with_etag
+from watcher_sync.client.commands.entity import EntityListCommand, with_etag
 from watcher_sync.client.models import Entity
 
 _KIND = "service_type_instance"
@@ -45,7 +45,7 @@ ServiceTypeInstanceDelete = SERVICE_TYPE_INSTANCE.delete_command(
 )
 
 
-class ServiceTypeInstanceList(EntityList):
+class ServiceTypeInstanceList(EntityListCommand):
     """List the instances of service types."""
 
     kind = _KIND

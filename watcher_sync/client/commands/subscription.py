@@ -54,7 +54,7 @@ SubscriptionDelete = SUBSCRIPTION.delete_command(
 )
 
 
-class SubscriptionList(ListCommand):
+class SubscriptionListCommand(ListCommand):
     """List subscriptions: of all instances, or of one."""
 
     noun = SUBSCRIPTION
@@ -168,7 +168,7 @@ class SubscriptionUnset(ShowCommand):
         return self.client.replace_subscription(parsed_args.instance, parsed_args.name, {**values, **secret})
 
 
-class SubscriptionTest(ShowCommand):
+class SubscriptionTestCommand(ShowCommand):
     """Have a test message sent once. 'subscription delivery list' shows its outcome under the printed webhook id."""
 
     arguments = (_INSTANCE, _NAME)
@@ -177,7 +177,7 @@ class SubscriptionTest(ShowCommand):
         return {"webhook_id": self.client.test_subscription(parsed_args.instance, parsed_args.name)}
 
 
-class SubscriptionReplay(Command):
+class SubscriptionReplayCommand(Command):
     """Have the changes after a seq delivered again, and make the subscription active."""
 
     arguments = (

@@ -27,7 +27,7 @@ from watcher_sync.client.commands.arguments import (
     seq,
 )
 from watcher_sync.client.commands.base import Command, Noun, ShowCommand
-from watcher_sync.client.commands.entity import ENTITIES_MARKER, EntityList, with_etag
+from watcher_sync.client.commands.entity import ENTITIES_MARKER, EntityListCommand, with_etag
 from watcher_sync.client.commands.files import secret_of_file
 from watcher_sync.client.commands.registration import (
     OPTIONAL,
@@ -151,7 +151,7 @@ def _filter(name: str) -> Any:
     return argument(f"--{option}", metavar=option.upper(), help=text)
 
 
-class VnfList(EntityList):
+class VnfList(EntityListCommand):
     """List VNF instances."""
 
     noun = VNF

@@ -72,7 +72,7 @@ class HarvestsEpochs(Protocol):
         ...
 
 
-class _Page(NamedTuple):
+class _EventPage(NamedTuple):
     """One page of events."""
 
     messages: list[events_pb2.Event]
@@ -153,9 +153,9 @@ class RestHarvester:
             if self._monotonic() > deadline:
                 raise HarvestFailed(f"{topic}: the catch-up took more than {self._max_seconds:g} seconds")
 
-    def _request(self, topic: str, after: int, size: int, token: str, epoch: str) -> Future[_Page]:
+    def _request(self, topic: str, after: int, size: int, token: str, epoch: str) -> Future[_EventPage]:
         """Requests a page in a daemon thread, which does not delay the end of the process."""
-        future: Future[_Page] = Future()
+        future: Future[_EventPage] = Future()
 
         def run() -> None:
             try:
@@ -166,7 +166,7 @@ class RestHarvester:
         threading.Thread(target=run, name="watch-catch-up", daemon=True).start()
         return future
 
-    def _page(self, topic: str, after: int, size: int, token: str, epoch: str) -> _Page:
+    def _page(self, topic: str, after: int, size: int, token: str, epoch: str) -> _EventPage:
         response, body = self._get(topic, after, size, token, epoch)
         if response.status != 200:
             raise _refusal(response.status, response.headers, topic, after)
@@ -176,7 +176,7 @@ class RestHarvester:
             messages = messages_of_page(body)
         except ValueError as exc:
             raise HarvestFailed(f"{topic}: the answer to the catch-up is no page of events: {exc}") from None
-        return _Page(messages, size, self._page_size or _larger(size, response.headers.get(_MAX_PAGE_SIZE_HEADER)))
+        return _EventPage(messages, size, self._page_size or _larger(size, response.headers.get(_MAX_PAGE_SIZE_HEADER)))
 
     def _get(self, topic: str, after: int, size: int, token: str, epoch: str) -> tuple[urllib3.BaseHTTPResponse, bytes]:
         """:raises HarvestFailed: there was no answer."""

@@ -42,7 +42,7 @@ class Ready(NamedTuple, Generic[T]):
     item: T
 
 
-class _Entry(NamedTuple):
+class _HeapEntry(NamedTuple):
     sequence: int
     order: int
     """Decides between equal sequences: the order of arrival."""
@@ -67,7 +67,7 @@ class MergeBuffer(Generic[T]):
         self.dropped = 0
         self.overflows = 0
         self._limit = limit
-        self._entries: list[_Entry] = []  # a heap
+        self._entries: list[_HeapEntry] = []  # a heap
         self._items: dict[int, T] = {}
         """Order of arrival -> the event. It is apart because a heap compares tuples."""
         self._unordered: collections.deque[T] = collections.deque()
@@ -182,7 +182,7 @@ class MergeBuffer(Generic[T]):
         self._must_catch_up = self._is_overflowed = False
         self._is_verified = True
 
-    def _missing_before(self, head: _Entry) -> Missing | None:
+    def _missing_before(self, head: _HeapEntry) -> Missing | None:
         if self.watermark == 0 or head.sequence <= self._trusted:
             return None
         if head.previous is not None and head.previous <= self.watermark:
@@ -203,10 +203,10 @@ class MergeBuffer(Generic[T]):
 
     def _push(self, sequence: int, previous: int | None, *, is_bookmark: bool) -> int:
         self._arrivals += 1
-        heapq.heappush(self._entries, _Entry(sequence, self._arrivals, previous, is_bookmark))
+        heapq.heappush(self._entries, _HeapEntry(sequence, self._arrivals, previous, is_bookmark))
         return self._arrivals
 
-    def _pop(self) -> _Entry:
+    def _pop(self) -> _HeapEntry:
         entry = heapq.heappop(self._entries)
         self._items.pop(entry.order, None)
         return entry

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 import grpc
 
 from watcher_sync.client.watch.errors import EPOCH_METADATA
+from watcher_sync.client.watch.sequences import WatermarkWriter
 from watcher_sync.wire.watch import events_pb2
 
 METHOD = "/central.events.v1.watch/subscribe"
@@ -91,23 +92,21 @@ class Stream:
         stub: Stub,
         request: events_pb2.Request,
         tenant_id: str,
+        watermark: WatermarkWriter,
         *,
         on_event: Callable[[events_pb2.Event], None],
         on_bookmark: Callable[[int], None],
         on_end: Callable[[StreamEnd], None],
-        on_epoch: Callable[[str], None] = lambda _epoch: None,
-        epoch: str = "",
         logger: logging.Logger,
     ) -> None:
         """Opens the stream and sends its first request. The reader thread calls the functions.
 
         :param request: see :func:`first_request`.
+        :param watermark: has the epoch of the position to resume after. It notes the epoch of the service's sequences
+            before the first event, if the service says it. The service may still refuse the position.
         :param on_event: gets every event that is no PING.
         :param on_bookmark: gets the sequence of a PING that has one.
         :param on_end: is called once, after all events.
-        :param on_epoch: gets the epoch of the service's sequences before the first event, if the service says it. The
-            service may still refuse the position.
-        :param epoch: of the position to resume after; empty: not known.
         """
         self._topic = request.selfLink
         self._on_event = on_event
@@ -116,13 +115,13 @@ class Stream:
         self._logger = logger
         self._outbox = _Outbox()
         self._outbox.put(request)
-        self._on_epoch = on_epoch
+        self._watermark = watermark
         metadata: tuple[tuple[str, str | bytes], ...] = (
             ("authorization", request.token),
             ("x-axway-tenant-id", tenant_id),
         )
-        if epoch:
-            metadata += ((EPOCH_METADATA, epoch),)
+        if watermark.epoch:
+            metadata += ((EPOCH_METADATA, watermark.epoch),)
         self._call = stub(self._outbox, metadata=metadata)
         self._reader = threading.Thread(target=self._read, name="watch-reader", daemon=True)
         self._reader.start()
@@ -162,7 +161,7 @@ class Stream:
     def _note_epoch(self) -> None:
         for name, value in self._call.initial_metadata() or ():
             if name == EPOCH_METADATA and value:
-                self._on_epoch(str(value))
+                self._watermark.note_epoch(str(value))
 
     def _status(self) -> StreamEnd:
         trailers = {

@@ -202,11 +202,10 @@ class Watch:
             self._shared.stub,
             first_request(self.topic, token, self._watermark.delivered),
             self._shared.tenant_id,
+            self._watermark,
             on_event=lambda message: self._on_event(number, message),
             on_bookmark=lambda sequence: self._on_bookmark(number, sequence),
             on_end=lambda end: self._on_end(number, end),
-            on_epoch=self._watermark.note_epoch,
-            epoch=self._watermark.epoch,
             logger=self._logger,
         )
 

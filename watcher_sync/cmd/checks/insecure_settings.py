@@ -146,7 +146,7 @@ def _callbacks(conf: cfg.ConfigOpts) -> Iterator[str]:
     if not conf.outlet_webhook.enabled:
         return
     where = place(conf, "allowed_networks", outlet_webhook.GROUP)
-    for network in outlet_webhook.allowed_networks(conf):
+    for network in outlet_webhook.parsed_networks(conf.outlet_webhook.allowed_networks):
         consequence = _consequence(network)
         if consequence:
             yield f"{where}: {network}: {consequence}; name only the networks of the receivers."

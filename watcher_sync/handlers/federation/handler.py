@@ -32,7 +32,7 @@ _AFTER: Final = "!"
 """The lowest printable character behind a version gives one that is newer, and older than every other newer one."""
 
 
-class _State(msgspec.Struct):
+class _EntityState(msgspec.Struct):
     id: str
     versions: dict[str, str]
     gone: Any = False
@@ -76,7 +76,7 @@ class FederationHandler(Handler):
         kind = _kind_of(event, view)
         if kind is None:
             return ()
-        state = event.read(_State)
+        state = event.read(_EntityState)
         entity_id = prefix_of(event.origin) + state.id
         versions = {
             facet: led(version, entity_id, state.region_epoch)
@@ -111,7 +111,7 @@ class FederationHandler(Handler):
         kind = _kind_of(event, view)
         if kind is None:
             return ()
-        state = event.read(_State)
+        state = event.read(_EntityState)
         version = state.versions.get(kind.anchor)
         if not version:
             return ()  # nothing refers to it any more, and nothing will here

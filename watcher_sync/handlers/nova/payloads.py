@@ -188,7 +188,7 @@ class AggregateData(msgspec.Struct, gc=False, kw_only=True):
     metadata: dict[str, str | None] | UnsetType | None = UNSET
 
 
-class _Opened(msgspec.Struct, gc=False, rename=lambda name: f"nova_object.{name}"):
+class _OpenedPayload(msgspec.Struct, gc=False, rename=lambda name: f"nova_object.{name}"):
     """The outermost object of a payload in JSON text, its data not decoded yet."""
 
     name: Any = UNSET
@@ -197,7 +197,7 @@ class _Opened(msgspec.Struct, gc=False, rename=lambda name: f"nova_object.{name}
     data: msgspec.Raw | UnsetType = UNSET
 
 
-_open = msgspec.json.Decoder(_Opened).decode
+_open = msgspec.json.Decoder(_OpenedPayload).decode
 _encode = msgspec.json.Encoder().encode
 
 T = TypeVar("T", bound=msgspec.Struct)

@@ -294,7 +294,7 @@ class ReportedPod(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the pod now; None: the entry is gone."""
 
 
-class SyncReport(msgspec.Struct, frozen=True, kw_only=True):
+class VnfSyncReport(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome for one instance; of a dry run, what the outcome would have been."""
 
     state: str

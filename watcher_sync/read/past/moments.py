@@ -24,7 +24,7 @@ _STEP: Final = datetime.timedelta(microseconds=1)
 """The resolution of times in the journal."""
 
 
-class Moment(msgspec.Struct, frozen=True):
+class PastMoment(msgspec.Struct, frozen=True):
     """A state of the model: the one after the change with this seq."""
 
     seq: int
@@ -50,7 +50,7 @@ class MomentAhead(StorageError):
     """The moment is in the future."""
 
 
-def moment_of(connection: sa.Connection, tables: Tables, head: Position, wanted: int | datetime.datetime) -> Moment:
+def moment_of(connection: sa.Connection, tables: Tables, head: Position, wanted: int | datetime.datetime) -> PastMoment:
     """The state of the model after a seq, or at a time.
 
     :param connection: with one consistent state of the database.
@@ -73,7 +73,7 @@ def moment_of(connection: sa.Connection, tables: Tables, head: Position, wanted:
         seq = first_since(connection, tables, wanted + _STEP) - 1 if is_known else 0
     if not is_known:
         raise MomentPurged(first, None if oldest is None else oldest.time)
-    return Moment(seq, connection.execute(sa.select(journal.time).where(journal.seq == seq)).scalar())
+    return PastMoment(seq, connection.execute(sa.select(journal.time).where(journal.seq == seq)).scalar())
 
 
 def _require_past(connection: sa.Connection, tables: Tables, head: Position, wanted: datetime.datetime) -> None:

@@ -25,7 +25,7 @@ import sqlalchemy as sa
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.read.past.undoing import Before, filled, in_parts, last_writes, read_before
-from watcher_sync.storage.database.types import Document, UtcDateTime, json_text, sqlite_time, time_as_text
+from watcher_sync.storage.database.types import JsonDocument, UtcDateTime, json_text, sqlite_time, time_as_text
 from watcher_sync.storage.epochs import Position, continues
 from watcher_sync.storage.schema.tables import Tables
 
@@ -281,7 +281,7 @@ def _as_stored(column: sa.Column[Any], dialect: str) -> sa.ColumnElement[Any]:
     """A column as SQLite stores its values."""
     if isinstance(column.type, UtcDateTime):
         return time_as_text(column, dialect)
-    if isinstance(column.type, Document):
+    if isinstance(column.type, JsonDocument):
         return sa.type_coerce(column, sa.Text())
     return sa.type_coerce(column, sa.types.NULLTYPE)
 

@@ -33,17 +33,17 @@ _SUFFIXES: Final[dict[str, decimal.Decimal | int]] = {
 _MAX_QUANTITY: Final = decimal.Decimal(2) ** 63
 
 
-class _Metadata(msgspec.Struct):
+class _NodeMetadata(msgspec.Struct):
     name: str
 
 
-class _Status(msgspec.Struct):
+class _NodeStatus(msgspec.Struct):
     allocatable: dict[str, str | int | float] = {}
 
 
 class _Node(msgspec.Struct):
-    metadata: _Metadata
-    status: _Status = msgspec.field(default_factory=_Status)
+    metadata: _NodeMetadata
+    status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
 
 
 _DECODER: Final = msgspec.json.Decoder(_Node)

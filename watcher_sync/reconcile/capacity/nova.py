@@ -35,12 +35,12 @@ class _Hypervisor(msgspec.Struct):
     local_gb: int | None = None
 
 
-class _Page(msgspec.Struct):
+class _HypervisorPage(msgspec.Struct):
     hypervisors: list[_Hypervisor]
     hypervisors_links: list[Any] = []
 
 
-_DECODER: Final = msgspec.json.Decoder(_Page, strict=False)
+_DECODER: Final = msgspec.json.Decoder(_HypervisorPage, strict=False)
 
 
 class NovaProvider(CapacityProvider):

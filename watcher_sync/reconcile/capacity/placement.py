@@ -40,7 +40,7 @@ class _ResourceProvider(msgspec.Struct):
     root_provider_uuid: str | None = None
 
 
-class _List(msgspec.Struct):
+class _ProviderList(msgspec.Struct):
     resource_providers: list[_ResourceProvider]
 
 
@@ -62,7 +62,7 @@ class _Usages(msgspec.Struct):
     usages: dict[str, int]
 
 
-_LIST: Final = msgspec.json.Decoder(_List)
+_LIST: Final = msgspec.json.Decoder(_ProviderList)
 _INVENTORIES: Final = msgspec.json.Decoder(_Inventories)
 _USAGES: Final = msgspec.json.Decoder(_Usages)
 

@@ -36,7 +36,7 @@ _CHECK_INTERVAL_SECONDS: Final = 1.0
 Amount = int | None
 
 
-class _Host(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _DeclaredHost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One entry of ``hosts``: fields of :class:`HostCapacity`."""
 
     vcpus: Amount = None
@@ -128,7 +128,7 @@ version remain.
         return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-def parse(text: str, path: str) -> dict[str, _Host]:
+def parse(text: str, path: str) -> dict[str, _DeclaredHost]:
     """Return host -> its entry.
 
     :param path: named in errors.
@@ -149,11 +149,11 @@ def _name(host: Any, path: str) -> str:
     return host
 
 
-def _host(host: str, entry: Any, path: str) -> _Host:
+def _host(host: str, entry: Any, path: str) -> _DeclaredHost:
     if not isinstance(entry, dict):
         raise CapacityError(f"{path}: host {host}: it needs a mapping of fields")
     try:
-        found = msgspec.convert(entry, _Host)
+        found = msgspec.convert(entry, _DeclaredHost)
     except msgspec.ValidationError as exc:
         reason, _, where = str(exc).partition(" - at ")
         field = where.strip("`").removeprefix("$").removeprefix(".")
@@ -166,8 +166,8 @@ def _host(host: str, entry: Any, path: str) -> _Host:
     return found
 
 
-def _numbers(found: _Host) -> Iterable[tuple[str, float]]:
-    for field in _Host.__struct_fields__:
+def _numbers(found: _DeclaredHost) -> Iterable[tuple[str, float]]:
+    for field in _DeclaredHost.__struct_fields__:
         if field != "inventories" and (value := getattr(found, field)) is not None:
             yield field, value
     for resource_class, inventory in (found.inventories or {}).items():
@@ -176,5 +176,5 @@ def _numbers(found: _Host) -> Iterable[tuple[str, float]]:
                 yield f"inventories.{resource_class}.{field}", value
 
 
-def _capacity(host: str, found: _Host) -> HostCapacity:
-    return HostCapacity(host=host, **{field: getattr(found, field) for field in _Host.__struct_fields__})
+def _capacity(host: str, found: _DeclaredHost) -> HostCapacity:
+    return HostCapacity(host=host, **{field: getattr(found, field) for field in _DeclaredHost.__struct_fields__})

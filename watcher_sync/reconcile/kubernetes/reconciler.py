@@ -36,7 +36,7 @@ from watcher_sync.exceptions import (
 )
 from watcher_sync.handlers.vnf import KIND
 from watcher_sync.model.kubernetes import VnfInstance
-from watcher_sync.model.vnf.evaluation import Observation, SyncReport, evaluate
+from watcher_sync.model.vnf.evaluation import Observation, VnfSyncReport, evaluate
 from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.reconcile.kubernetes.compare import ClusterComparer, Comparison
 from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync, reported, vnf_differences
@@ -137,7 +137,7 @@ class KubernetesReconciler(Reconciler):
             failures=comparison.failures,
         )
 
-    def sync_now(self, entity_id: str, *, dry_run: bool, actor: Actor | None = None) -> SyncReport:
+    def sync_now(self, entity_id: str, *, dry_run: bool, actor: Actor | None = None) -> VnfSyncReport:
         """Compare one VNF instance with its cluster, and correct the model.
 
         :param dry_run: write nothing, and ignore the instance's lease.

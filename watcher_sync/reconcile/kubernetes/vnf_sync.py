@@ -20,7 +20,7 @@ from watcher_sync.conf.reconcile import HEAL
 from watcher_sync.events import Actor
 from watcher_sync.handlers.vnf import KIND, VnfHandler
 from watcher_sync.model.kubernetes import VnfInstance
-from watcher_sync.model.vnf.evaluation import Observation, ReportedDifference, ReportedPod, SyncReport, new_uuid
+from watcher_sync.model.vnf.evaluation import Observation, ReportedDifference, ReportedPod, VnfSyncReport, new_uuid
 from watcher_sync.operations import SYNC, Operations
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.storage.drifts import FieldDifference
@@ -109,10 +109,10 @@ def _pods(entries: Sequence[Mapping[str, Any]] | None) -> list[Any] | None:
     return None if entries is None else [entry["computeResource"]["resourceId"] for entry in entries]
 
 
-def reported(instance: VnfInstance, observation: Observation) -> SyncReport:
+def reported(instance: VnfInstance, observation: Observation) -> VnfSyncReport:
     """Return the report for the caller that requested the sync of one instance."""
     values = observation.values
-    return SyncReport(
+    return VnfSyncReport(
         state=values["state"],
         changed=observation.changed,
         vdu_results={

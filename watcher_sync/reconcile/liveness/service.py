@@ -133,6 +133,7 @@ class LivenessService:
 
         :raises StorageError: the changes cannot be written now.
         """
+        self._thread.seconds = self._interval()
         silent_after = float(self._conf.liveness.silent_after)
         snapshot = self._snapshot()
         nodes = [node for node in snapshot.all(_KIND) if isinstance(node, ComputeNode)]
@@ -190,7 +191,7 @@ class LivenessService:
         )
 
     def _new_thread(self) -> PeriodicThread:
-        return PeriodicThread("liveness", self.check, self._interval, self._outage, at_once=False)
+        return PeriodicThread("liveness", self.check, self._interval(), self._outage, at_once=False)
 
     def _interval(self) -> float:
         silent_after = float(self._conf.liveness.silent_after)

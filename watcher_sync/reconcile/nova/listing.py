@@ -49,7 +49,7 @@ _RESIZES: Final = ("resize", "migration")
 _T_co = TypeVar("_T_co", covariant=True)
 
 
-class _Page(Protocol[_T_co]):
+class _ResourcePage(Protocol[_T_co]):
     """A page of any resource."""
 
     @property
@@ -180,7 +180,7 @@ class NovaApi:
 
     def _pages(
         self, decoder: _Decoder[Any], path: str, params: Mapping[str, str], key: str, *, version: str | None = None
-    ) -> Iterator[_Page[Any]]:
+    ) -> Iterator[_ResourcePage[Any]]:
         marker: str | None = None
         while True:
             page = self._read(decoder, path, params if marker is None else {**params, "marker": marker}, version)

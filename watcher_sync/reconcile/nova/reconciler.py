@@ -38,7 +38,7 @@ from watcher_sync.reconcile.nova.writer import InventoryWriter, NovaDivergence, 
 from watcher_sync.reconcile.openstack import OpenStackCloud
 from watcher_sync.storage.drifts import FieldDifference, list_drifts, replace_drifts
 from watcher_sync.storage.groups.source_status import (
-    Inventory,
+    InventoryRow,
     declare_inventory,
     forget_inventory,
     read_inventory,
@@ -149,7 +149,7 @@ class NovaReconciler(Reconciler):
         """Store how a complete run ended."""
         database, now = self.context.store.database, self._now()
         old = declare_inventory(database, SCOPE, now)
-        new = Inventory(
+        new = InventoryRow(
             source=SCOPE,
             complete_since=old.complete_since if problem else old.complete_since or now,
             last_complete_at=old.last_complete_at if problem else now,

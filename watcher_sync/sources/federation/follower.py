@@ -114,6 +114,12 @@ _OUTAGES: Final = (StreamLost, BehindError, Unreachable, ServerFailed)
 """One outage may show itself by any of them."""
 
 
+class DeleteGuard(msgspec.Struct, frozen=True):
+    """The option of the delete guard. ``[reconcile]`` itself serves, too: a reload of its values then counts."""
+
+    max_delete_percent: float = 30.0
+
+
 class Follower:
     """Follows one region."""
 
@@ -123,14 +129,14 @@ class Follower:
         region: Region,
         emit: Emit,
         cursor: RegionCursor,
+        guard: DeleteGuard,
         *,
-        max_delete_percent: Callable[[], float] = lambda: 30.0,
         jitter: Callable[[float, float], float] = random.uniform,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """:param cursor: where to begin.
 
-        :param max_delete_percent: returns ``[reconcile] max_delete_percent`` as of now, for the delete guard.
+        :param guard: read at each listing.
         """
         self.state = SourceState.STARTING
         self.detail = ""
@@ -142,7 +148,7 @@ class Follower:
         self._make = EventMaker(settings.source, settings.site)
         self._cursor = cursor
         self._make.region_epoch = cursor.number
-        self._max_delete_percent = max_delete_percent
+        self._guard = guard
         self._monotonic = monotonic
         self._backoff = Backoff(_FIRST_PAUSE_SECONDS, settings.backoff_max, uniform=jitter)
         self._outage: type[Exception] | None = None
@@ -257,7 +263,7 @@ class Follower:
                 found.update(document.id for document, _ in page.entities)
                 self._emit(self._states(kind, page, began))
         head = head or 0
-        percent = self._max_delete_percent()
+        percent = self._guard.max_delete_percent
         listed = [self._make.listed(kind, found, head, began, percent) for kind, found in ids.items()]
         if listed:
             listed[-1] = msgspec.structs.replace(listed[-1], position=self._cursor_at(head))

@@ -58,7 +58,7 @@ class FederationSource(Source):
             Region(self.settings, self.group),
             emit,
             read_cursor(self.saved_cursor),
-            max_delete_percent=lambda: float(self.conf.reconcile.max_delete_percent),
+            self.conf.reconcile,
         )
         self._follower.start()
 

@@ -82,7 +82,7 @@ class _Exec(msgspec.Struct, frozen=True, rename="camel"):
     install_hint: str | None = None
 
 
-class _Answer(msgspec.Struct, frozen=True, rename="camel"):
+class _ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str
     kind: str
     status: ExecStatus | None = None
@@ -165,7 +165,7 @@ def _cluster_info(cluster: Section) -> dict[str, Any]:
 
 def _read_answer(entry: _Exec, stdout: bytes) -> ExecStatus:
     try:
-        answer = msgspec.json.decode(stdout, type=_Answer)
+        answer = msgspec.json.decode(stdout, type=_ExecCredential)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         # The message names a field, and never its value.
         raise ExecError(f"exec plugin {entry.command}: its output is no {_KIND}: {_printable(str(exc))}") from None

@@ -81,7 +81,7 @@ class ObjectPage:
         return items
 
 
-class _Metadata(msgspec.Struct):
+class _ListMetadata(msgspec.Struct):
     version: str = msgspec.field(default="", name="resourceVersion")
     token: str | None = msgspec.field(default=None, name="continue")
     remaining: int | None = msgspec.field(default=None, name="remainingItemCount")
@@ -90,17 +90,17 @@ class _Metadata(msgspec.Struct):
 T = TypeVar("T")
 
 
-class _List(msgspec.Struct, Generic[T]):
-    metadata: _Metadata
+class _ObjectList(msgspec.Struct, Generic[T]):
+    metadata: _ListMetadata
     items: list[T] | None = None
 
 
-_decode = msgspec.json.Decoder(_List[msgspec.Raw]).decode
+_decode = msgspec.json.Decoder(_ObjectList[msgspec.Raw]).decode
 
 
 @functools.lru_cache(maxsize=16)
-def _decoder(type_: type[Object]) -> msgspec.json.Decoder[_List[Object]]:
-    return msgspec.json.Decoder(_List[type_])  # type: ignore[valid-type]
+def _decoder(type_: type[Object]) -> msgspec.json.Decoder[_ObjectList[Object]]:
+    return msgspec.json.Decoder(_ObjectList[type_])  # type: ignore[valid-type]
 
 
 def pages(
@@ -164,7 +164,7 @@ def _read(body: bytes, read_as: type[Object] | None) -> tuple[ObjectPage, str]:
 
     :raises TransportError: the body is no list.
     """
-    found: _List[Any] | None = None
+    found: _ObjectList[Any] | None = None
     items = objects = None
     if read_as is not None:
         try:

@@ -87,14 +87,14 @@ def parse(name: str) -> Resource:
     return Resource(match["group"] or "", match["version"], match["kind"])
 
 
-class _Entry(msgspec.Struct):
+class _ResourceEntry(msgspec.Struct):
     name: str
     kind: str
     namespaced: bool = True
 
 
 class _ResourceList(msgspec.Struct):
-    resources: list[_Entry]
+    resources: list[_ResourceEntry]
 
 
 def complete(resource: Resource, document: bytes) -> Resource | None:

@@ -50,7 +50,7 @@ _MAX_SYNC_AGE_SECONDS: Final = 300.0
 _MAX_DETAIL_CHARS: Final = 1000
 
 
-class _Version(msgspec.Struct):
+class _ServerVersion(msgspec.Struct):
     git: str | None = msgspec.field(default=None, name="gitVersion")
 
 
@@ -259,7 +259,7 @@ class KubernetesSource(Source):
     def _server_version(self) -> str | None:
         try:
             body = self._connection.read("/version", read_timeout=_VERSION_TIMEOUT_SECONDS)
-            return msgspec.json.decode(body, type=_Version).git
+            return msgspec.json.decode(body, type=_ServerVersion).git
         except (KubernetesError, msgspec.DecodeError) as exc:
             LOG.debug("source %s: the version of the server is unknown: %s", self.name, exc)
             return None

@@ -6,7 +6,7 @@
 ``cursor``      the stored position: what the rows come from, and what is known of the stream
 ``discards``    ``Discards``: notices messages that the stream discarded before they were read
 ``history``     ``StreamHistory``: is the stream the one that was read before? ``Attachment``: finds it and the consumer
-``in_flight``   ``InFlight``: each message from its delivery until the engine settles it
+``in_flight``   ``JetStreamInFlight``: each message from its delivery until the engine settles it
 ``isolation``   ``RedeliveryIsolation``: which messages are emitted alone, and how much is requested
 ``messages``    the numbers in a reply subject, and the payloads of ack, nack and in progress
 ``session``     ``Session``: connections one after the other, and the steps of a stop, on one event loop

@@ -28,10 +28,10 @@ from nats.errors import Error as NatsError
 
 from watcher_sync.sources.nats import messages
 from watcher_sync.sources.nats.connection import NatsConnection
-from watcher_sync.sources.nats.in_flight import InFlight
+from watcher_sync.sources.nats.in_flight import JetStreamInFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
 from watcher_sync.sources.nats.messages import JetStreamMessage, NatsMessage
-from watcher_sync.sources.nats.settings import OPEN_REQUESTS
+from watcher_sync.sources.nats.settings import OPEN_REQUESTS, JetStreamSettings
 
 HEARTBEAT_SECONDS: Final = 2.0
 """Silence after which the server sends a heartbeat for a request."""
@@ -49,12 +49,11 @@ _GRACE_SECONDS: Final = 1.0
 class PullConsumer:
     """One connection's use of one JetStream consumer: from :meth:`begin` to :meth:`end`.
 
-    :param subject: that pull requests are published to.
     :param in_flight: takes each message.
     :param isolation: says what the next request may ask for, and which messages are emitted alone.
     :param receive: called with each message that arrives; returns its epoch.
-    :param batch: messages of one request.
-    :param max_bytes: bytes of one request; at least the largest message that the server accepts.
+    :param settings: with the messages and the bytes of one request, which are at least those of the largest message
+        that the server accepts.
     :param losses: the connections that were lost before this one.
     :param wake: called when a request may be made or the consumer is lost.
     """
@@ -62,13 +61,11 @@ class PullConsumer:
     def __init__(
         self,
         connection: NatsConnection,
-        subject: str,
-        in_flight: InFlight,
+        settings: JetStreamSettings,
+        in_flight: JetStreamInFlight,
         isolation: RedeliveryIsolation,
         *,
         receive: Callable[[JetStreamMessage], int],
-        batch: int,
-        max_bytes: int,
         losses: ConnectionLosses,
         wake: Callable[[], None],
     ) -> None:
@@ -80,12 +77,12 @@ class PullConsumer:
         self.silent = False
         """Whether the server did not answer: then the connection is of no use either."""
         self._connection = connection
-        self._subject = subject
+        self._subject = settings.pull_subject
         self._in_flight = in_flight
         self._isolation = isolation
         self._epoch_of = receive
-        self._batch = batch
-        self._max_bytes = max(max_bytes, connection.max_payload + _OVERHEAD_BYTES)
+        self._batch = settings.batch
+        self._max_bytes = max(settings.max_bytes, connection.max_payload + _OVERHEAD_BYTES)
         self._losses = losses
         self._wake = wake
         self._inbox = connection.new_inbox()
@@ -101,7 +98,7 @@ class PullConsumer:
         self._latest_reply: str | None = None
         self._doubted = False
         self._subscription: Subscription | None = None
-        self._full_request = _request(batch, self._max_bytes)
+        self._full_request = _request(self._batch, self._max_bytes)
 
     async def begin(self) -> None:
         """Subscribe. :raises nats.errors.Error: when the connection is gone."""

@@ -26,7 +26,7 @@ from watcher_sync.sources.base import Gaps
 from watcher_sync.sources.cursors import FIRST
 from watcher_sync.sources.nats.cursor import Loss, Place, Restoration, StreamCursor
 from watcher_sync.sources.nats.discards import Discards, utc
-from watcher_sync.sources.nats.in_flight import InFlight
+from watcher_sync.sources.nats.in_flight import JetStreamInFlight
 from watcher_sync.sources.nats.messages import JetStreamMessage
 from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream, StreamInfo
 from watcher_sync.sources.session import NotReady
@@ -260,7 +260,7 @@ class Attachment:
     :param name: of the source.
     """
 
-    def __init__(self, name: str, history: StreamHistory, in_flight: InFlight) -> None:
+    def __init__(self, name: str, history: StreamHistory, in_flight: JetStreamInFlight) -> None:
         self._name = name
         self._history = history
         self._in_flight = in_flight

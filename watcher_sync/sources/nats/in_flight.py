@@ -21,7 +21,7 @@ from watcher_sync.sources.nats.isolation import Key
 from watcher_sync.sources.nats.messages import ACK, JetStreamMessage, nak
 
 
-class InFlight:
+class JetStreamInFlight:
     """The messages that are delivered and not settled.
 
     :param stopping: set once nothing is to be emitted any more.

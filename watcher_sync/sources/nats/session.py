@@ -29,7 +29,7 @@ from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.nats.connection import NatsConnection, close, connect, describe
 from watcher_sync.sources.nats.consumer import PullConsumer
 from watcher_sync.sources.nats.history import Attachment, StreamHistory
-from watcher_sync.sources.nats.in_flight import InFlight
+from watcher_sync.sources.nats.in_flight import JetStreamInFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
 from watcher_sync.sources.nats.messages import IN_PROGRESS, NAK
 from watcher_sync.sources.nats.settings import JetStreamSettings
@@ -64,7 +64,7 @@ class NatsSession(Session[NatsConnection, ConsumerHandle]):
         self,
         name: str,
         settings: JetStreamSettings,
-        in_flight: InFlight,
+        in_flight: JetStreamInFlight,
         history: StreamHistory,
         *,
         stopping: threading.Event,
@@ -112,16 +112,13 @@ class NatsSession(Session[NatsConnection, ConsumerHandle]):
 
         :raises NotReady: the consumer is lost.
         """
-        spec = self._settings.consumer
         stream = jetstream_of(client, self._settings)
         consumer = PullConsumer(
             client,
-            f"{self._settings.api_prefix}.CONSUMER.MSG.NEXT.{spec.stream}.{spec.durable}",
+            self._settings,
             self._in_flight,
             self._isolation,
             receive=self._history.receive,
-            batch=self._settings.batch,
-            max_bytes=self._settings.max_bytes,
             losses=self._losses,
             wake=self._loop.set_woken,
         )

@@ -229,6 +229,7 @@ class JetStreamSettings:
         )
         self.stream_id = stream_id(group.stream, group.domain)
         self.api_prefix = f"$JS.{group.domain}.API" if group.domain else "$JS.API"
+        self.pull_subject = f"{self.api_prefix}.CONSUMER.MSG.NEXT.{group.stream}.{group.durable}"
         self._check_names()
         self._check_amounts(conf)
         self._check_login()

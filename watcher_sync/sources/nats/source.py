@@ -26,7 +26,7 @@ from watcher_sync.sources.nats import settings
 from watcher_sync.sources.nats.connection import close, connect, describe
 from watcher_sync.sources.nats.cursor import StreamCursor, read_cursor, read_start
 from watcher_sync.sources.nats.history import StreamHistory
-from watcher_sync.sources.nats.in_flight import InFlight
+from watcher_sync.sources.nats.in_flight import JetStreamInFlight
 from watcher_sync.sources.nats.messages import JetStreamMessage
 from watcher_sync.sources.nats.session import NatsSession, jetstream_of
 from watcher_sync.sources.nats.settings import JetStreamSettings
@@ -46,7 +46,7 @@ class NatsJetStreamSource(SessionSource):
         """:raises ConfigError: naming the option that is wrong."""
         super().__init__(name, conf, cursor=cursor)
         self._settings = JetStreamSettings(name, conf)
-        self.in_flight: InFlight = InFlight(self._stopping)
+        self.in_flight: JetStreamInFlight = JetStreamInFlight(self._stopping)
         self._is_flowing = False
         stream = self._settings.stream_id
         stored = read_cursor(cursor, stream)

@@ -27,7 +27,7 @@ from watcher_sync.sources.cursors import FIRST
 from watcher_sync.sources.nats.cursor import Place, read_start
 from watcher_sync.sources.session import NotAnswered, NotReady
 
-T = TypeVar("T", bound="_Answer")
+T = TypeVar("T", bound="_ApiAnswer")
 
 NANOSECONDS: Final = 1_000_000_000
 _NO_STREAM: Final = 10059
@@ -116,7 +116,7 @@ class _Error(msgspec.Struct):
     description: str = ""
 
 
-class _Answer(msgspec.Struct, kw_only=True):
+class _ApiAnswer(msgspec.Struct, kw_only=True):
     error: _Error | None = None
 
 
@@ -134,7 +134,7 @@ class _StreamState(msgspec.Struct):
     last_ts: str = ""
 
 
-class _StreamInfo(_Answer):
+class _StreamInfo(_ApiAnswer):
     created: str = ""
     config: _StreamConfig = msgspec.field(default_factory=_StreamConfig)
     state: _StreamState = msgspec.field(default_factory=_StreamState)
@@ -144,7 +144,7 @@ class _Stored(msgspec.Struct):
     time: str = ""
 
 
-class _StoredMessage(_Answer):
+class _StoredMessage(_ApiAnswer):
     message: _Stored = msgspec.field(default_factory=_Stored)
 
 
@@ -153,7 +153,7 @@ class _Sequences(msgspec.Struct):
     stream_seq: int = 0
 
 
-class _ConsumerInfo(_Answer):
+class _ConsumerInfo(_ApiAnswer):
     created: str = ""
     config: ConsumerConfig = msgspec.field(default_factory=ConsumerConfig)
     delivered: _Sequences = msgspec.field(default_factory=_Sequences)
@@ -245,7 +245,7 @@ class JetStream:
 
         :raises NotReady: JetStream does not answer, or refuses.
         """
-        answer = await self._ask(f"CONSUMER.DELETE.{self._spec.stream}.{self._spec.durable}", None, _Answer)
+        answer = await self._ask(f"CONSUMER.DELETE.{self._spec.stream}.{self._spec.durable}", None, _ApiAnswer)
         if answer.error is not None and answer.error.err_code != _NO_CONSUMER:
             raise self._refused("consumer", answer.error)
 

@@ -14,7 +14,6 @@ for a few seconds at most, because the heartbeats need the thread. A consumer th
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -22,8 +21,9 @@ from typing import Any, Final, NamedTuple
 from watcher_sync.events import Event
 from watcher_sync.sources.rabbitmq.broker import Broker
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, Failure, NoAnswer, describe
-from watcher_sync.sources.rabbitmq.in_flight import AckLedger, InFlight, QueuedMessage
+from watcher_sync.sources.rabbitmq.in_flight import AckLedger, QueuedMessage, RabbitInFlight
 from watcher_sync.sources.rabbitmq.queues import Queue
+from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 
 HELD_BYTES: Final = 67_108_864
 """Bytes of bodies that are delivered and not settled; above them nothing more is read."""
@@ -37,11 +37,8 @@ _FLOWING_SECONDS: Final = 0.01
 class Consumer:
     """One consumer on one channel of its own.
 
-    :param batch: messages that are passed on at once.
-    :param linger: seconds that fewer of them wait while messages are flowing.
+    :param prefetch: that of the settings, or less.
     :param oversized: makes the event of a body that is too large, with the number of its deliveries.
-    :param max_event_size: bytes of the largest body that is not.
-    :param stopping: set once nothing is to be emitted any more.
     :param wake: called when the session has something to do.
     """
 
@@ -50,16 +47,12 @@ class Consumer:
         connection: BrokerConnection,
         queue: Queue,
         ledger: AckLedger,
-        in_flight: InFlight,
+        in_flight: RabbitInFlight,
+        settings: RabbitMQSettings,
         *,
         prefetch: int,
-        batch: int,
-        linger: float,
-        max_event_size: int,
         oversized: Callable[[bytes, int], Event],
-        stopping: threading.Event,
         wake: Callable[[], None],
-        held_bytes: int = HELD_BYTES,
     ) -> None:
         self.lost: str | None = None
         """Why the broker delivers nothing more; None while it does, or while the channel says it."""
@@ -69,13 +62,11 @@ class Consumer:
         self._ledger = ledger
         self._in_flight = in_flight
         self._prefetch = prefetch
-        self._batch = batch
-        self._linger = linger
-        self._max_event_size = max_event_size
+        self._batch = settings.batch
+        self._linger = settings.linger
+        self._max_event_size = settings.max_event_size
         self._oversized = oversized
-        self._stopping = stopping
         self._wake = wake
-        self._held_bytes = held_bytes
         self._channel: Channel | None = None
         self._tag = ""
         self._generation = 0
@@ -189,7 +180,7 @@ class Consumer:
             self.flush()
         elif self._flushing is None:
             self._flush_soon(now)
-        if self._ledger.bytes >= self._held_bytes and not self.overfull:
+        if self._ledger.bytes >= HELD_BYTES and not self.overfull:
             self._hold()
 
     def _on_cancel(self, _frame: Any) -> None:
@@ -199,7 +190,7 @@ class Consumer:
         """Wait until less is unsettled; see the top of this module."""
         held, began = self._held_seconds, time.monotonic()
         self.flush()
-        while self._ledger.bytes >= self._held_bytes and not self._stopping.is_set():
+        while self._ledger.bytes >= HELD_BYTES and not self._in_flight.is_stopping:
             self._held_seconds = held + time.monotonic() - began
             if self._held_seconds >= _MAX_HOLD_SECONDS:
                 self.overfull = True
@@ -210,7 +201,7 @@ class Consumer:
             self.settle()
 
 
-def apply_settlements(in_flight: InFlight, ledger: AckLedger, now: float) -> int:
+def apply_settlements(in_flight: RabbitInFlight, ledger: AckLedger, now: float) -> int:
     """Enter into the ledger what the engine settled since the last call; how many events these were."""
     count = 0
     for events, delay in in_flight.settlements():

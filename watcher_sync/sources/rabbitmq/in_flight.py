@@ -157,7 +157,7 @@ class QueuedMessage(msgspec.Struct, frozen=True, gc=False):
     """Its event, if the body is too large: then ``body`` is empty, and the event has an excerpt."""
 
 
-class InFlight:
+class RabbitInFlight:
     """The messages that arrived and are not emitted, and the settlements that the broker does not know yet.
 
     :param stopping: set once nothing is to be emitted any more.
@@ -173,6 +173,11 @@ class InFlight:
         # Appending and taking are atomic. None: committed, else the delay of the nack in seconds.
         self._settled: collections.deque[tuple[Sequence[Event], float | None]] = collections.deque()
         self._has_settled = threading.Event()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether nothing is to be emitted any more. Any thread."""
+        return self._stopping.is_set()
 
     def settle(self, events: Sequence[Event], delay: float | None) -> None:
         """These are done: committed, or with a delay nacked. Any thread."""

@@ -26,7 +26,7 @@ from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Failure, NoAnswer, connect, describe
 from watcher_sync.sources.rabbitmq.consumer import HELD_BYTES, Consumer, QueuePoll, apply_settlements
-from watcher_sync.sources.rabbitmq.in_flight import AckLedger, InFlight
+from watcher_sync.sources.rabbitmq.in_flight import AckLedger, RabbitInFlight
 from watcher_sync.sources.rabbitmq.queues import Queue, UnfitQueue
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.sources.session import NotAnswered, NotConnected, NotReady, Session, end_task
@@ -49,7 +49,7 @@ class RabbitMQSession(Session[BrokerConnection, Consumer]):
         name: str,
         settings: RabbitMQSettings,
         queue: Queue,
-        in_flight: InFlight,
+        in_flight: RabbitInFlight,
         *,
         oversized: Callable[[bytes, int], Event],
         stopping: threading.Event,
@@ -105,12 +105,9 @@ class RabbitMQSession(Session[BrokerConnection, Consumer]):
             self._queue,
             self._ledger,
             self._in_flight,
+            self._settings,
             prefetch=self._prefetch,
-            batch=self._settings.batch,
-            linger=self._settings.linger,
-            max_event_size=self._settings.max_event_size,
             oversized=self._oversized,
-            stopping=self._stopping,
             wake=self._loop.set_woken,
         )
         await consumer.begin()

@@ -18,7 +18,7 @@ from watcher_sync.events import OSLO, Event
 from watcher_sync.exceptions import SourceError
 from watcher_sync.sources.rabbitmq import settings
 from watcher_sync.sources.rabbitmq.connection import Failure, connect, describe
-from watcher_sync.sources.rabbitmq.in_flight import InFlight, QueuedMessage
+from watcher_sync.sources.rabbitmq.in_flight import QueuedMessage, RabbitInFlight
 from watcher_sync.sources.rabbitmq.queues import QUEUES, Queue
 from watcher_sync.sources.rabbitmq.session import RabbitMQSession
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
@@ -36,7 +36,7 @@ class RabbitMQSource(SessionSource):
         """:raises ConfigError: naming the option that is wrong."""
         super().__init__(name, conf, cursor=cursor)
         self.settings = RabbitMQSettings(name, conf)
-        self.in_flight: InFlight = InFlight(self._stopping)
+        self.in_flight: RabbitInFlight = RabbitInFlight(self._stopping)
         self.queue = self._make_queue(conf, cursor)
         self.gaps = self.queue.gaps
         self._session = RabbitMQSession(

@@ -24,9 +24,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 from oslo_log import log as logging
 
 from watcher_sync.sources.cursors import FIRST
-from watcher_sync.sources.rabbitmq.broker import Broker
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, NoAnswer
-from watcher_sync.sources.rabbitmq.in_flight import AckPosition, InFlight, QueuedMessage
+from watcher_sync.sources.rabbitmq.in_flight import AckPosition, QueuedMessage, RabbitInFlight
 from watcher_sync.sources.rabbitmq.queues import Queue
 from watcher_sync.sources.rabbitmq_stream.cursor import (
     NEXT,
@@ -37,6 +36,7 @@ from watcher_sync.sources.rabbitmq_stream.cursor import (
     digest_of,
     read_start,
 )
+from watcher_sync.sources.rabbitmq_stream.settings import RabbitMQStreamSettings
 
 LOG = logging.getLogger(__name__)
 
@@ -59,8 +59,6 @@ class StreamQueue(Queue):
     """A stream, consumed from our own position.
 
     :param source: its name, for the log.
-    :param retention: arguments of the declaration that limit what the broker stores.
-    :param start: where to begin without a position.
     :param cursor: the stored position; None at the first start.
     :param identify: returns the id of the event of a body.
     """
@@ -69,26 +67,21 @@ class StreamQueue(Queue):
 
     def __init__(
         self,
-        name: str,
-        exchange: str,
-        topics: list[str],
-        broker: Broker,
+        settings: RabbitMQStreamSettings,
         *,
         source: str,
-        retention: Mapping[str, Any],
-        start: Start,
         cursor: RabbitMQCursor | None,
-        in_flight: InFlight,
+        in_flight: RabbitInFlight,
         progress: StreamProgress,
         identify: Callable[[bytes], str],
     ) -> None:
-        super().__init__(name, exchange, topics, broker)
+        super().__init__(settings.pool, settings.exchange, settings.topics, settings.broker)
         self._source = source
-        self._retention = dict(retention)
+        self._retention = settings.retention
         self._in_flight = in_flight
         self._progress = progress
         self._identify = identify
-        self._offset: Start = read_start(cursor.start) if cursor is not None and cursor.start else start
+        self._offset: Start = read_start(cursor.start) if cursor is not None and cursor.start else settings.start
         """Where the next consumer begins."""
         self._following: int | None = cursor.next if cursor is not None else None
         """The offset after the last message that was taken; None if none was, and no position is stored."""

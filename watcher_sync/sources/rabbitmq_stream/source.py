@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver ``rabbitmq_stream``: what it does differently from the driver ``rabbitmq``.
 
-Its options are those of ``rabbitmq`` without ``queue_type``, and its own.
-
 The engine stores the position with the rows. The broker delivers nothing again, so the source itself emits nacked
 events again.
 """
@@ -11,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import ClassVar
 
 import msgspec
 from oslo_config import cfg
@@ -20,93 +18,23 @@ from oslo_log import log as logging
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.base import IntakeClosed, SourceStatus
-from watcher_sync.sources.cursors import FIRST
 from watcher_sync.sources.rabbitmq.queues import Queue
-from watcher_sync.sources.rabbitmq.settings import COMMON_OPTIONS, RabbitMQSettings
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
+from watcher_sync.sources.rabbitmq_stream import settings
 from watcher_sync.sources.rabbitmq_stream.cursor import (
     NEXT,
     RabbitMQCursor,
-    Start,
     StreamProgress,
     queue_id,
     read_cursor,
     read_start,
 )
 from watcher_sync.sources.rabbitmq_stream.queue import StreamQueue
+from watcher_sync.sources.rabbitmq_stream.settings import RabbitMQStreamSettings
 from watcher_sync.sources.redelivery import Redelivery
 from watcher_sync.wire import envelopes
 
 LOG = logging.getLogger(__name__)
-
-OPTIONS: Final[list[cfg.Opt]] = [
-    *COMMON_OPTIONS,
-    cfg.StrOpt(
-        "stream_start",
-        default=FIRST,
-        help="""
-Where a stream is read from while no position is stored: ``first``, ``next`` (only what is published from now on), an
-offset, or an ISO 8601 time, which is UTC unless it has another offset.
-
-With ``next``, what is published while the engine is down is not read before the first event is committed.
-
-Related options: ``watcher-sync-manage source rewind`` changes a stored position.
-""",
-    ),
-    cfg.StrOpt(
-        "stream_max_age",
-        regex=r"^[1-9][0-9]*[YMDhms]$",
-        help="""
-How long the broker stores what is in the stream, as RabbitMQ's ``x-max-age`` has it: a number and one of Y, M, D, h,
-m, s, such as ``7D``. Default: without a limit.
-
-It applies when the source declares the stream. The properties of an existing stream are not changed.
-""",
-    ),
-    cfg.IntOpt(
-        "stream_max_bytes",
-        min=1,
-        help="""
-Bytes above which the broker removes the oldest segment of the stream (``x-max-length-bytes``). Default: without a
-limit.
-
-It applies when the source declares the stream.
-""",
-    ),
-    cfg.IntOpt(
-        "stream_segment_bytes",
-        min=1,
-        help="""
-Bytes of one segment of the stream (``x-stream-max-segment-size-bytes``). The broker removes whole segments only.
-Default: the broker's, 500 MB.
-
-It applies when the source declares the stream.
-""",
-    ),
-]
-
-
-class RabbitMQStreamSettings(RabbitMQSettings):
-    """The options of one source, checked.
-
-    :raises ConfigError: naming the option that is wrong.
-    """
-
-    def __init__(self, name: str, conf: cfg.ConfigOpts) -> None:
-        super().__init__(name, conf)
-        section = f"source_{name}"
-        group = conf[section]
-        try:
-            self.start: Start = read_start(group.stream_start)
-        except ValueError as exc:
-            raise ConfigError(f"[{section}] stream_start: {exc}") from None
-        limits = {
-            "x-max-age": group.stream_max_age,
-            "x-max-length-bytes": group.stream_max_bytes,
-            "x-stream-max-segment-size-bytes": group.stream_segment_bytes,
-        }
-        self.retention: dict[str, Any] = {name: value for name, value in limits.items() if value}
-
 
 _RETRY_SECONDS = 1.0
 _STOP_SECONDS = 1.0
@@ -115,7 +43,7 @@ _STOP_SECONDS = 1.0
 class RabbitMQStreamSource(RabbitMQSource):
     """The driver ``rabbitmq_stream``."""
 
-    options: ClassVar[list[cfg.Opt]] = OPTIONS
+    options: ClassVar[list[cfg.Opt]] = settings.OPTIONS
 
     def _make_queue(self, conf: cfg.ConfigOpts, cursor: str | None) -> Queue:
         options = RabbitMQStreamSettings(self.name, conf)
@@ -126,13 +54,8 @@ class RabbitMQStreamSource(RabbitMQSource):
         if cursor is not None and stored is None:
             LOG.warning("source %s: its stored position is not one in the stream %s and is not used", self.name, queue)
         return StreamQueue(
-            options.pool,
-            options.exchange,
-            options.topics,
-            options.broker,
+            options,
             source=self.name,
-            retention=options.retention,
-            start=options.start,
             cursor=stored,
             in_flight=self.in_flight,
             progress=self._progress,

@@ -36,6 +36,7 @@ from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, RowRefused
 from watcher_sync.storage.database import time_limits
 from watcher_sync.storage.database.file_modes import restrict
 from watcher_sync.storage.database.sqlite_file import DatabaseFile
+from watcher_sync.storage.database.time_limits import CommitWatch, TimeLimits
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -95,14 +96,14 @@ _MAX_DELAY_SECONDS: Final = 0.1
 
 
 def open_database(
-    conf: cfg.ConfigOpts, *, answer: Callable[[], float] | None = None, limited: bool = True
+    conf: cfg.ConfigOpts, *, answer: float | CommitWatch | None = None, limited: bool = True
 ) -> sa.Engine:
     """The database of ``[database] connection``; does not connect yet.
 
     SQLite is used with write-ahead logging and ``synchronous=FULL``, so that a commit survives a loss
     of power, as it does on the others.
 
-    :param answer: returns the seconds to wait for an answer; None: ``[database] statement_timeout``.
+    :param answer: the seconds to wait for an answer, or what has them; None: ``[database] statement_timeout``.
     :param limited: whether statements and transactions have time limits.
     :raises ConfigError: when the URL is malformed or names a database that is not supported.
     """
@@ -141,8 +142,8 @@ def open_database(
         sa_event.listen(database, "connect", _set_up_mysql)
     if limited:
         group = conf.database
-        answer = answer or (lambda: float(group.statement_timeout))
-        time_limits.set_up(database, time_limits.TimeLimits(answer, int(group.idle_transaction_timeout)))
+        limits = TimeLimits(answer or group.statement_timeout, group.idle_transaction_timeout)
+        time_limits.set_up(database, limits)
     return database  # type: ignore[no-any-return]
 
 

@@ -28,7 +28,7 @@ from watcher_sync.exceptions import DatabaseUnavailable
 LOG = logging.getLogger(__name__)
 
 _FILE: Final = "database_file"
-"""Key of ``connection.info``: the :class:`_Opened` of a connection."""
+"""Key of ``connection.info``: the :class:`_OpenedFile` of a connection."""
 _LOGS: Final = ("-wal", "-shm")
 _SET_ASIDE: Final = ".replaced"
 
@@ -60,12 +60,12 @@ class DatabaseFile:
             connection.close()
             raise sqlite3.OperationalError(f"the database file {self.path} was replaced at this moment")
         self._is_known = True
-        record.info[_FILE] = _Opened(self, after)
+        record.info[_FILE] = _OpenedFile(self, after)
         return connection
 
     def note_log(self, _connection: Any, record: Any) -> None:
         """Note the write-ahead log of a new connection; a listener of ``connect``."""
-        opened: _Opened = record.info[_FILE]
+        opened: _OpenedFile = record.info[_FILE]
         name = self.path + _LOGS[0]
         with self._lock:
             known = self._log
@@ -94,7 +94,7 @@ class DatabaseFile:
                     os.replace(name, name + _SET_ASIDE)
 
 
-class _Opened(NamedTuple):
+class _OpenedFile(NamedTuple):
     """The file that a connection opened."""
 
     file: DatabaseFile
@@ -128,7 +128,7 @@ def check(connection: sa.Connection) -> None:
     :raises DatabaseUnavailable: the file was deleted or replaced. What was committed last may be lost.
     """
     if is_replaced(connection):
-        opened: _Opened = connection.info[_FILE]
+        opened: _OpenedFile = connection.info[_FILE]
         opened.file.set_logs_aside()
         raise DatabaseUnavailable(f"the database file {opened.file.path} was deleted or replaced under this process")
 

@@ -40,15 +40,6 @@ _WAITS_LONGER: Final = "watcher_sync_waits_longer"
 """Keys of a connection's own notes."""
 
 
-class TimeLimits(msgspec.Struct, frozen=True):
-    """The limits of the connections of one pool."""
-
-    answer: Callable[[], float]
-    """Returns the seconds without a byte from the server after which the client gives up; called at each connect."""
-    idle_transaction: int
-    """Seconds without a statement after which the server ends a transaction; also the longest wait for a lock."""
-
-
 class CommitWatch:
     """Measures how long the database takes to answer the commits of one process.
 
@@ -98,6 +89,20 @@ class CommitWatch:
         self.seconds = self._first
 
 
+class TimeLimits(msgspec.Struct, frozen=True):
+    """The limits of the connections of one pool."""
+
+    answer: float | CommitWatch
+    """Seconds without a byte from the server after which the client gives up, or what has them at each connect."""
+    idle_transaction: int
+    """Seconds without a statement after which the server ends a transaction; also the longest wait for a lock."""
+
+    @property
+    def answer_seconds(self) -> float:
+        """The seconds of ``answer`` now."""
+        return self.answer.seconds if isinstance(self.answer, CommitWatch) else self.answer
+
+
 def set_up(database: sa.Engine, limits: TimeLimits) -> None:
     """Apply the limits to the connections that a pool makes from now on."""
     if database.dialect.name == "postgresql":
@@ -107,7 +112,7 @@ def set_up(database: sa.Engine, limits: TimeLimits) -> None:
             sa_event.listen(
                 database,
                 "do_connect",
-                lambda _dialect, _record, args, kwargs: _connect_bounded(limits.answer(), args, kwargs),
+                lambda _dialect, _record, args, kwargs: _connect_bounded(limits.answer_seconds, args, kwargs),
             )
         sa_event.listen(database, "connect", lambda connection, _record: _limit_postgresql(connection, limits))
     elif database.dialect.name in ("mysql", "mariadb"):
@@ -175,7 +180,7 @@ def _limit_postgresql(connection: Any, limits: TimeLimits) -> None:
 def _limit_pymysql(kwargs: dict[str, Any], limits: TimeLimits) -> None:
     """Parameters of the URL take precedence."""
     for name in ("read_timeout", "write_timeout"):
-        kwargs.setdefault(name, limits.answer())
+        kwargs.setdefault(name, limits.answer_seconds)
 
 
 def _limit_mysql(connection: Any, record: Any, limits: TimeLimits) -> None:

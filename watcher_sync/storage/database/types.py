@@ -57,7 +57,7 @@ class UtcDateTime(sa.types.TypeDecorator[datetime.datetime]):
         return time.replace(tzinfo=datetime.UTC) if time.tzinfo is None else time.astimezone(datetime.UTC)
 
 
-class Document(sa.types.TypeDecorator[Any]):
+class JsonDocument(sa.types.TypeDecorator[Any]):
     """A JSON document, stored as text on every database."""
 
     impl = sa.Text
@@ -97,7 +97,7 @@ def column_type(field: Field) -> sa.types.TypeEngine[Any]:
 
 def converter(column: sa.types.TypeEngine[Any], dialect: str) -> Callable[[Any], Any] | None:
     """How a value of this column is turned into what the driver takes; None: as it is."""
-    if isinstance(column, Document):
+    if isinstance(column, JsonDocument):
         return json_text
     if isinstance(column, UtcDateTime):
         if dialect == "sqlite":
@@ -147,6 +147,6 @@ _TYPES: dict[type, Callable[[], sa.types.TypeEngine[Any]]] = {
     float: sa.Double,
     bool: sa.Boolean,
     datetime.datetime: UtcDateTime,
-    list: Document,
-    dict: Document,
+    list: JsonDocument,
+    dict: JsonDocument,
 }

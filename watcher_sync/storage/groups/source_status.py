@@ -156,7 +156,7 @@ def problem_of(row: SourceRow, now: datetime.datetime, *, stale_after: float, id
     return ""
 
 
-class Inventory(msgspec.Struct, frozen=True, kw_only=True):
+class InventoryRow(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one live system as a whole.
 
     An inventory is complete after the first comparison that could list everything. It stays complete: later comparisons
@@ -177,17 +177,17 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime.datetime
 
 
-def list_inventories(database: sa.Engine) -> list[Inventory]:
+def list_inventories(database: sa.Engine) -> list[InventoryRow]:
     """All inventories, by name.
 
     :raises DatabaseUnavailable: the database is unavailable.
     """
     query = sa.select(_INVENTORIES).order_by(_INVENTORIES.c.source)
     with translated(), database.connect() as connection:
-        return [Inventory(**row._mapping) for row in connection.execute(query)]
+        return [InventoryRow(**row._mapping) for row in connection.execute(query)]
 
 
-def read_inventory(database: sa.Engine, source: str) -> Inventory | None:
+def read_inventory(database: sa.Engine, source: str) -> InventoryRow | None:
     """One inventory, or None where there is none.
 
     :raises DatabaseUnavailable: the database is unavailable.
@@ -195,11 +195,11 @@ def read_inventory(database: sa.Engine, source: str) -> Inventory | None:
     query = sa.select(_INVENTORIES).where(_INVENTORIES.c.source == source)
     with translated(), database.connect() as connection:
         row = connection.execute(query).one_or_none()
-        return None if row is None else Inventory(**row._mapping)
+        return None if row is None else InventoryRow(**row._mapping)
 
 
 @retried
-def declare_inventory(database: sa.Engine, source: str, now: datetime.datetime) -> Inventory:
+def declare_inventory(database: sa.Engine, source: str, now: datetime.datetime) -> InventoryRow:
     """Return an inventory, and create an incomplete one where there is none.
 
     :raises DatabaseUnavailable: the database is unavailable.
@@ -207,7 +207,7 @@ def declare_inventory(database: sa.Engine, source: str, now: datetime.datetime) 
     found = read_inventory(database, source)
     if found is not None:
         return found
-    new = Inventory(source=source, updated_at=now)
+    new = InventoryRow(source=source, updated_at=now)
     try:
         with translated(), database.begin() as connection:
             connection.execute(sa.insert(_INVENTORIES).values(**msgspec.structs.asdict(new)))
@@ -217,7 +217,7 @@ def declare_inventory(database: sa.Engine, source: str, now: datetime.datetime) 
 
 
 @retried
-def write_inventory(database: sa.Engine, inventory: Inventory) -> None:
+def write_inventory(database: sa.Engine, inventory: InventoryRow) -> None:
     """Insert or replace one inventory.
 
     :raises DatabaseUnavailable: the database is unavailable.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from watcher_sync.storage.database.types import AUTO_ID, TABLE_OPTIONS, Document, UtcDateTime, blob_type, text_type
+from watcher_sync.storage.database.types import AUTO_ID, TABLE_OPTIONS, JsonDocument, UtcDateTime, blob_type, text_type
 
 
 def subscription_head(metadata: sa.MetaData) -> sa.Table:
@@ -37,10 +37,10 @@ def subscriptions(metadata: sa.MetaData) -> sa.Table:
         sa.Column("sees_admin_only", sa.Boolean, nullable=False),
         sa.Column("callback_url", text_type(None), nullable=False),
         sa.Column("min_notify_interval", sa.Double, nullable=False),
-        sa.Column("metadata", Document(), nullable=False),
+        sa.Column("metadata", JsonDocument(), nullable=False),
         sa.Column("payload", sa.String(16), nullable=False),
         sa.Column("format", sa.String(16), nullable=False),
-        sa.Column("filter", Document(), nullable=False),
+        sa.Column("filter", JsonDocument(), nullable=False),
         sa.Column("secrets", text_type(None)),
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("reason", text_type(None), nullable=False),
@@ -88,7 +88,7 @@ def webhook_deliveries(metadata: sa.MetaData) -> sa.Table:
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("content_type", sa.String(128), nullable=False),
         sa.Column("body", blob_type()),
-        sa.Column("attempts", Document(), nullable=False),
+        sa.Column("attempts", JsonDocument(), nullable=False),
         sa.Column("next_attempt_at", UtcDateTime()),
         sa.Column("created_at", UtcDateTime(), nullable=False),
         sa.Column("ended_at", UtcDateTime(), index=True),
@@ -136,7 +136,7 @@ def watch_topics(metadata: sa.MetaData) -> sa.Table:
         sa.Column("name", sa.String(255), nullable=False, unique=True),
         sa.Column("project_id", sa.String(255)),
         sa.Column("title", sa.String(255), nullable=False),
-        sa.Column("spec", Document(), nullable=False),
+        sa.Column("spec", JsonDocument(), nullable=False),
         sa.Column("created_at", UtcDateTime(), nullable=False),
         sa.Index("ix_watch_topics_project", "project_id"),
         **TABLE_OPTIONS,

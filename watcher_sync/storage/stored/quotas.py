@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import sqlalchemy as sa
@@ -55,25 +55,22 @@ class StoredUsage(msgspec.Struct, frozen=True):
 
 
 class EventQuotas(msgspec.Struct, frozen=True):
-    """The limits of stored events."""
+    """The limits of stored events; 0: none. ``[retention]`` itself serves, too: a reload of its values then counts."""
 
-    quarantine: StoredUsage = StoredUsage(50_000, 2**29)
-    """Of each source."""
-    quarantine_total: StoredUsage = StoredUsage(200_000, 2**31)
-    parked: StoredUsage = StoredUsage(20_000, 2**26)
-    """Of each source."""
-    parked_of_entity: int = 10_000
-    """Events that may wait for one entity; 0: no limit."""
+    quarantine_events: int = 200_000
+    quarantine_bytes: int = 2**31
+    quarantine_events_per_source: int = 50_000
+    quarantine_bytes_per_source: int = 2**29
+    parked_events_per_source: int = 20_000
+    parked_bytes_per_source: int = 2**26
+    parked_events_per_entity: int = 10_000
 
-    @classmethod
-    def from_conf(cls, group: Any) -> EventQuotas:
-        """Of the options ``[retention]``."""
-        return cls(
-            StoredUsage(group.quarantine_events_per_source, group.quarantine_bytes_per_source),
-            StoredUsage(group.quarantine_events, group.quarantine_bytes),
-            StoredUsage(group.parked_events_per_source, group.parked_bytes_per_source),
-            group.parked_events_per_entity,
-        )
+
+def quota_of(quotas: EventQuotas, table: sa.Table) -> StoredUsage:
+    """The quota of a source in the quarantine or in the table of the parked events."""
+    if table.name == "quarantine":
+        return StoredUsage(quotas.quarantine_events_per_source, quotas.quarantine_bytes_per_source)
+    return StoredUsage(quotas.parked_events_per_source, quotas.parked_bytes_per_source)
 
 
 class Superseded(msgspec.Struct, frozen=True):
@@ -113,14 +110,14 @@ class DroppedEvents:
 class QuotaKeeper:
     """Keeps the sources within their quota in one table.
 
-    :param limit: returns the quota of a source; called at every commit that adds events.
+    :param quotas: read at every commit that adds events.
     """
 
     def __init__(
-        self, table: sa.Table, limit: Callable[[], StoredUsage], *, monotonic: Callable[[], float] = time.monotonic
+        self, table: sa.Table, quotas: EventQuotas, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._table = table
-        self._limit = limit
+        self._quotas = quotas
         self._monotonic = monotonic
         # Guards the estimates.
         self._lock = threading.Lock()
@@ -131,7 +128,7 @@ class QuotaKeeper:
 
     def make_room(self, added: Mapping[str, StoredUsage], connect: Connect) -> list[Superseded]:
         """The rows to delete so that these events of each source fit."""
-        limit = self._limit()
+        limit = quota_of(self._quotas, self._table)
         doomed: list[Superseded] = []
         with self._lock:
             for source, more in added.items():
@@ -155,7 +152,7 @@ class QuotaKeeper:
 
         :raises DatabaseUnavailable: the database is unavailable; committed deletions remain.
         """
-        limit = self._limit()
+        limit = quota_of(self._quotas, self._table)
         with self._lock:
             now = self._monotonic()
             due = [
@@ -205,19 +202,19 @@ class QuotaKeeper:
 class EntityQuota:
     """Limits the events that wait for one entity.
 
-    :param limit: returns their number; called at every commit that parks events.
+    :param quotas: read at every commit that parks events.
     """
 
-    def __init__(self, table: sa.Table, limit: Callable[[], int]) -> None:
+    def __init__(self, table: sa.Table, quotas: EventQuotas) -> None:
         self._table = table
-        self._limit = limit
+        self._quotas = quotas
         # Guards the counts: events that were parked for an entity since they were last trimmed.
         self._lock = threading.Lock()
         self._parked: collections.Counter[tuple[str, str]] = collections.Counter()
 
     def make_room(self, keys: Iterable[tuple[str, str]], connect: Connect) -> list[Superseded]:
         """The rows to delete because newer events wait for the same entity."""
-        limit = self._limit()
+        limit = self._quotas.parked_events_per_entity
         doomed: list[Superseded] = []
         if not limit:
             return doomed

@@ -24,6 +24,7 @@ from watcher_sync.storage.stored.quotas import (
     StoredUsage,
     crowded,
     drop_oldest,
+    quota_of,
     superseded,
     surplus,
     usage_of,
@@ -96,17 +97,17 @@ def enforce_quotas(database: sa.Engine, tables: Tables, quotas: EventQuotas, dro
     :raises DatabaseUnavailable: the database is unavailable; committed deletions remain.
     """
     with translated():
-        for table, each, total in (
-            (tables.quarantine, quotas.quarantine, quotas.quarantine_total),
-            (tables.parked, quotas.parked, StoredUsage()),
+        for table, total in (
+            (tables.quarantine, StoredUsage(quotas.quarantine_events, quotas.quarantine_bytes)),
+            (tables.parked, StoredUsage()),
         ):
             with database.connect() as connection:
-                excess = surplus(usage_of(connection, table), each, total)
+                excess = surplus(usage_of(connection, table), quota_of(quotas, table), total)
             for source, more in excess.items():
                 for gone in drop_oldest(database, table, source, more):
                     dropped.add(table.name, {source: gone.events})
-        if quotas.parked_of_entity:
-            _trim_entities(database, tables.parked, quotas.parked_of_entity, dropped)
+        if quotas.parked_events_per_entity:
+            _trim_entities(database, tables.parked, quotas.parked_events_per_entity, dropped)
 
 
 def _trim_entities(database: sa.Engine, table: sa.Table, limit: int, dropped: DroppedEvents) -> None:

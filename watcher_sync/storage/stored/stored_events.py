@@ -24,7 +24,7 @@ _MAX_REASON_LENGTH = 4_000
 _MAX_DETAIL_LENGTH = 65_536
 
 
-class Quarantined(msgspec.Struct, frozen=True):
+class RefusedEvent(msgspec.Struct, frozen=True):
     """An event that cannot be applied, and why."""
 
     event: Event
@@ -46,7 +46,7 @@ class Parked(msgspec.Struct, frozen=True):
     """Its row, if it waited for another entity before; the row keeps its times."""
 
 
-def quarantined_columns(quarantined: Quarantined, max_body: int = MAX_BODY_BYTES) -> dict[str, Any]:
+def quarantined_columns(quarantined: RefusedEvent, max_body: int = MAX_BODY_BYTES) -> dict[str, Any]:
     """The event and why it was refused, as columns.
 
     :param max_body: bytes of a body that are stored; of a larger one, an excerpt is.
@@ -57,7 +57,7 @@ def quarantined_columns(quarantined: Quarantined, max_body: int = MAX_BODY_BYTES
     return columns | {"reason": reason, "detail": detail}
 
 
-def reason_columns(quarantined: Quarantined) -> tuple[str, str]:
+def reason_columns(quarantined: RefusedEvent) -> tuple[str, str]:
     """Why the event was refused, as the columns ``reason`` and ``detail``."""
     return quarantined.reason[:_MAX_REASON_LENGTH], quarantined.detail[:_MAX_DETAIL_LENGTH]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import collections
 import datetime
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NoReturn, Protocol
 
@@ -30,7 +30,7 @@ from watcher_sync.storage.stored.quotas import Connect, EntityQuota, EventQuotas
 from watcher_sync.storage.stored.stored_events import (
     MAX_BODY_BYTES,
     Parked,
-    Quarantined,
+    RefusedEvent,
     parked_columns,
     quarantined_columns,
     reason_columns,
@@ -60,7 +60,7 @@ class Commit(msgspec.Struct, kw_only=True):
     """The mark of this commit, if it changes anything."""
     staged: Collection[Staged] = ()
     cursors: Mapping[str, str] = {}
-    quarantined: Sequence[Quarantined] = ()
+    quarantined: Sequence[RefusedEvent] = ()
     parked: Sequence[Parked] = ()
     unparked: Sequence[int] = ()
     """Ids of parked events that this commit contains."""
@@ -94,16 +94,16 @@ class Prepared(msgspec.Struct):
 class CommitWriter:
     """Makes the statements of commits; for the thread that dispatches.
 
-    :param quotas: returns the limits of stored events; called at every commit that stores one.
+    :param quotas: the limits of stored events; read at every commit that stores one.
     """
 
-    def __init__(self, database: sa.Engine, tables: Tables, kinds: Kinds, quotas: Callable[[], EventQuotas]) -> None:
+    def __init__(self, database: sa.Engine, tables: Tables, kinds: Kinds, quotas: EventQuotas) -> None:
         self.statements = statements = Statements(database)
         self._tables = tables
-        self._quarantine_quota = QuotaKeeper(tables.quarantine, lambda: quotas().quarantine)
-        self._parked_quota = QuotaKeeper(tables.parked, lambda: quotas().parked)
+        self._quarantine_quota = QuotaKeeper(tables.quarantine, quotas)
+        self._parked_quota = QuotaKeeper(tables.parked, quotas)
         self.quota_keepers = (self._quarantine_quota, self._parked_quota)
-        self._entity_quota = EntityQuota(tables.parked, lambda: quotas().parked_of_entity)
+        self._entity_quota = EntityQuota(tables.parked, quotas)
         entities = tables.entities
         self._entities = {name: EntityRows(statements, table, kinds[name]) for name, table in entities.items()}
         self._remove = {name: statements.delete(table, "id") for name, table in entities.items()}

@@ -21,7 +21,7 @@ from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
 from watcher_sync.model.model import Key, Model, Written
 from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.storage.database.pages import MAX_PAGE_BYTES, RowPage, bounded_page
-from watcher_sync.storage.database.types import Document, UtcDateTime, json_text
+from watcher_sync.storage.database.types import JsonDocument, UtcDateTime, json_text
 from watcher_sync.storage.epochs import new_mark
 from watcher_sync.storage.schema.tables import Tables
 
@@ -112,7 +112,7 @@ class StoredRow(msgspec.Struct, eq=False):
 
 
 _DELTA: Final = JournalRow.__struct_fields__.index("delta")
-_document, _time = Document().process_result_value, UtcDateTime().process_result_value
+_document, _time = JsonDocument().process_result_value, UtcDateTime().process_result_value
 _DECODERS: Final = tuple(
     {"time": _time, "delta": _document, "versions": _document, "actor": _document}.get(name)
     for name in JournalRow.__struct_fields__

@@ -22,7 +22,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import RowRefused
-from watcher_sync.storage.database.types import Document, converter
+from watcher_sync.storage.database.types import JsonDocument, converter
 
 Row = tuple[Any, ...]
 
@@ -119,7 +119,7 @@ class RowWriter:
     ) -> None:
         self.sql = sql
         self._packet = packet if dialect == "mysql" else None
-        self._wide = [i for i, c in enumerate(columns) if isinstance(c.type, (Document, sa.Text, sa.LargeBinary))]
+        self._wide = [i for i, c in enumerate(columns) if isinstance(c.type, (JsonDocument, sa.Text, sa.LargeBinary))]
         self._unfolded = unfolded
         self._parameter = parameter
         if unfolded:  # what is not named is NULL; dictionaries would cost more than the rest of the document

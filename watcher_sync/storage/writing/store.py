@@ -68,11 +68,11 @@ class Store:
         kinds: Kinds,
         *,
         now: Callable[[], datetime.datetime] | None = None,
-        quotas: Callable[[], EventQuotas] = EventQuotas,
+        quotas: EventQuotas = EventQuotas(),  # noqa: B008 - it is frozen
         commits: sa.Engine | None = None,
         watch: CommitWatch | None = None,
     ) -> None:
-        """:param quotas: returns the limits of stored events; called at every commit that stores one.
+        """:param quotas: the limits of stored events; read at every commit that stores one.
 
         :param commits: the same database over connections with the time limits of commits; None: ``database``.
         :param watch: measures the commits; it has the time limit of ``commits``.
@@ -90,7 +90,6 @@ class Store:
         self._connection: sa.Connection | None = None
         self._writer = CommitWriter(database, self.tables, kinds, quotas)
         self._packet_known = database.dialect.name not in ("mysql", "mariadb")
-        self.quotas = quotas
         self.dropped = DroppedEvents()
         """Stored events that were deleted because of a quota."""
 

@@ -18,7 +18,7 @@ from oslo_config import cfg
 from watcher_sync.api.http.operation import Call
 from watcher_sync.api.http.problems import Problem, bad_request
 from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS
-from watcher_sync.conf.outlet_webhook import allowed_networks
+from watcher_sync.conf.outlet_webhook import parsed_networks
 from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.webhooks.api.bodies import FILTERS
 from watcher_sync.webhooks.api.instance_status import RESOURCE_KINDS, require_resource_kinds
@@ -51,7 +51,6 @@ class SubscriptionRequests:
     def __init__(self, conf: cfg.ConfigOpts, kinds: Kinds, now: Callable[[], datetime.datetime]) -> None:
         """:raises ConfigError: when ``[outlet_webhook] secret_keys`` is unusable."""
         self._settings = conf.outlet_webhook
-        self._conf = conf
         self._kinds = kinds
         self._now = now
         self._box = SecretBox(self._settings.secret_keys)
@@ -87,7 +86,8 @@ class SubscriptionRequests:
 
     def _check_callback(self, url: str) -> None:
         try:
-            check_callback(url, allow_http=self._settings.allow_http, allowed=allowed_networks(self._conf))
+            allowed = parsed_networks(self._settings.allowed_networks)
+            check_callback(url, allow_http=self._settings.allow_http, allowed=allowed)
         except BadCallback as exc:
             raise bad_request("body", "/callback-url", f"the callback is refused: {exc}") from None
 

@@ -18,7 +18,7 @@ from watcher_sync.client.watch import EventType, Unauthenticated, WatchError, Wa
 from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.federation import follower
-from watcher_sync.sources.federation.follower import Follower
+from watcher_sync.sources.federation.follower import DeleteGuard, Follower
 from watcher_sync.sources.federation.options import RegionSettings
 from watcher_sync.sources.federation.region import RegionChanges, RegionDeletion, RegionPage
 from watcher_sync.sources.federation.states import RegionDocument, is_loop, loop_of, read_cursor
@@ -203,7 +203,7 @@ class Following:
     def __init__(self, region: FakeRegion, cursor: int | str | None = None) -> None:
         self.events: list[Event] = []
         begin = read_cursor(None if cursor is None else str(cursor))
-        self.follower = Follower(SETTINGS, region, self.events.extend, begin)  # type: ignore[arg-type]
+        self.follower = Follower(SETTINGS, region, self.events.extend, begin, DeleteGuard())  # type: ignore[arg-type]
 
     def __enter__(self) -> Self:
         self.follower.start()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from watcher_sync.events import Event
 from watcher_sync.sources.nats.connection import Listen
 from watcher_sync.sources.nats.consumer import EXPIRES_SECONDS, PullConsumer
-from watcher_sync.sources.nats.in_flight import InFlight
+from watcher_sync.sources.nats.in_flight import JetStreamInFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
 from watcher_sync.sources.nats.messages import ACK, NatsMessage
 
@@ -72,16 +73,15 @@ class Pulled:
     def __init__(self, *, slow_start: bool = False) -> None:
         self.line = Line()
         self.losses = ConnectionLosses()
-        self.in_flight = InFlight(threading.Event())
+        self.in_flight = JetStreamInFlight(threading.Event())
         self.isolation = RedeliveryIsolation("dcm", limit=LIMIT, batch=BATCH, slow_start=slow_start)
+        settings = SimpleNamespace(pull_subject="next", batch=BATCH, max_bytes=8_388_608)
         self.consumer = PullConsumer(
             self.line,  # type: ignore[arg-type]
-            "next",
+            settings,  # type: ignore[arg-type]
             self.in_flight,
             self.isolation,
             receive=lambda message: 1,
-            batch=BATCH,
-            max_bytes=8_388_608,
             losses=self.losses,
             wake=lambda: None,
         )

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from watcher_sync.events import Event
-from watcher_sync.sources.nats.in_flight import InFlight
+from watcher_sync.sources.nats.in_flight import JetStreamInFlight
 from watcher_sync.sources.nats.messages import ACK, NAK, JetStreamMessage, NatsMessage
 from watcher_sync.sources.nats.stream import covers, microseconds, nanoseconds
 from watcher_sync.sources.session import NotReady
@@ -22,7 +22,7 @@ def event(epoch: int, sequence: int, deliveries: int = 1) -> Event:
     return Event(id="e", type="t", source="dcm", sequence=(epoch, sequence), deliveries=deliveries)
 
 
-def deliver(in_flight: InFlight, epoch: int, received: JetStreamMessage) -> None:
+def deliver(in_flight: JetStreamInFlight, epoch: int, received: JetStreamMessage) -> None:
     if in_flight.track(epoch, received):
         in_flight.emit(epoch, received)
 
@@ -33,11 +33,11 @@ def stopping() -> threading.Event:
 
 
 @pytest.fixture
-def in_flight(stopping: threading.Event) -> InFlight:
-    return InFlight(stopping)
+def in_flight(stopping: threading.Event) -> JetStreamInFlight:
+    return JetStreamInFlight(stopping)
 
 
-def test_an_acked_message_is_acked_once(in_flight: InFlight) -> None:
+def test_an_acked_message_is_acked_once(in_flight: JetStreamInFlight) -> None:
     deliver(in_flight, 1, message(7, "first"))
     in_flight.settle([event(1, 7)], None)
     in_flight.settle([event(1, 7)], None)
@@ -46,7 +46,7 @@ def test_an_acked_message_is_acked_once(in_flight: InFlight) -> None:
 
 
 def test_a_message_redelivered_while_in_hand_is_emitted_once_and_its_last_delivery_is_settled(
-    in_flight: InFlight,
+    in_flight: JetStreamInFlight,
 ) -> None:
     deliver(in_flight, 1, message(7, "first"))
     deliver(in_flight, 1, message(7, "second", 2))
@@ -57,7 +57,7 @@ def test_a_message_redelivered_while_in_hand_is_emitted_once_and_its_last_delive
     assert list(in_flight.settlements()) == [("second", ACK)]
 
 
-def test_a_settlement_of_a_stream_that_was_replaced_is_dropped(in_flight: InFlight) -> None:
+def test_a_settlement_of_a_stream_that_was_replaced_is_dropped(in_flight: JetStreamInFlight) -> None:
     deliver(in_flight, 1, message(7, "old"))
     in_flight.forget_replies()
     deliver(in_flight, 2, message(7, "new"))
@@ -68,7 +68,9 @@ def test_a_settlement_of_a_stream_that_was_replaced_is_dropped(in_flight: InFlig
     assert in_flight.empty
 
 
-def test_a_message_of_a_restored_stream_that_is_in_flight_is_settled_by_its_new_delivery(in_flight: InFlight) -> None:
+def test_a_message_of_a_restored_stream_that_is_in_flight_is_settled_by_its_new_delivery(
+    in_flight: JetStreamInFlight,
+) -> None:
     deliver(in_flight, 1, message(7, "old"))
     in_flight.forget_replies()
     assert in_flight.replies() == []
@@ -86,13 +88,15 @@ def test_a_message_of_a_restored_stream_that_is_in_flight_is_settled_by_its_new_
         (1.0, 2**40, NAK + b' {"delay":60000000000}'),
     ],
 )
-def test_a_release_waits_longer_each_time(in_flight: InFlight, delay: float, deliveries: int, payload: bytes) -> None:
+def test_a_release_waits_longer_each_time(
+    in_flight: JetStreamInFlight, delay: float, deliveries: int, payload: bytes
+) -> None:
     deliver(in_flight, 1, message(7, "reply", deliveries))
     in_flight.settle([event(1, 7, deliveries)], delay)
     assert list(in_flight.settlements()) == [("reply", payload)]
 
 
-def test_what_is_not_emitted_at_the_stop_is_given_back(in_flight: InFlight, stopping: threading.Event) -> None:
+def test_what_is_not_emitted_at_the_stop_is_given_back(in_flight: JetStreamInFlight, stopping: threading.Event) -> None:
     deliver(in_flight, 1, message(7, "seven"))
     in_flight.forget_replies()
     deliver(in_flight, 2, message(8, "eight"))
@@ -102,7 +106,7 @@ def test_what_is_not_emitted_at_the_stop_is_given_back(in_flight: InFlight, stop
     assert in_flight.empty
 
 
-def test_the_rest_of_a_batch_waits_for_the_next_take(in_flight: InFlight) -> None:
+def test_the_rest_of_a_batch_waits_for_the_next_take(in_flight: JetStreamInFlight) -> None:
     for n in range(5):
         deliver(in_flight, 1, message(n, str(n)))
     lots = [[a.sequence for _, a in in_flight.take(2, 0.0) or ()] for _ in range(3)]
