@@ -115,11 +115,10 @@ class Service:
         with admitted, self.reading(short=short and not is_past) as connection:
             head = read_position(connection, self.tables)
             call.response.set_header(EPOCH_HEADER, head.epoch)
-            if PARAMETERS.keys().isdisjoint(call.query):
-                yield ReadSource(connection, head.seq)
-                return
-            require_epoch(call, head)
-            moment = asked_moment(call, connection, self.tables, head)
+            moment = None
+            if not PARAMETERS.keys().isdisjoint(call.query):
+                require_epoch(call, head)
+                moment = asked_moment(call, connection, self.tables, head)
             if moment is None:
                 yield ReadSource(connection, head.seq)
                 return
