@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text of others for a log or a terminal: without control characters, and without characters that reorder a line.
 
-An escaped character is written as in JSON, so JSON text stays valid. The client has the same in
-``watcher_sync.client.terminal``, because it imports nothing of the server.
+An escaped character is written as in JSON, so JSON text stays valid.
 """
 
 from __future__ import annotations
@@ -10,9 +9,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_UNSAFE: Final = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
-_ALL: Final = re.compile(f"[{_UNSAFE}]")
-_ALL_BUT_LINES: Final = re.compile(f"(?![\n\t])[{_UNSAFE}]")
+UNSAFE: Final = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+"""The characters, for a set of a regular expression."""
+
+_ALL: Final = re.compile(f"[{UNSAFE}]")
+_ALL_BUT_LINES: Final = re.compile(f"(?![\n\t])[{UNSAFE}]")
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from watcher_sync.escaping import UNSAFE
+
 
 def delta_text(delta: Mapping[str, Sequence[Any]]) -> str:
     """``field: old -> new`` for every field, separated by commas."""
@@ -31,9 +33,7 @@ def _brief(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value)
 
 
-_UNSAFE: Final = re.compile(
-    "(?![\n\t])(?!\r\n)[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+_UNSAFE: Final = re.compile(f"(?![\n\t])(?!\r\n)[{UNSAFE}]")
 
 
 def escaped(text: str) -> str:

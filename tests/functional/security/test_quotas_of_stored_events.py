@@ -121,7 +121,7 @@ def test_the_retention_worker_enforces_the_quotas_and_the_total(store):
     cycle = cycle_on(store)
     commit(cycle, *(bad(n, "hostile") for n in range(400)), *(bad(n, "honest") for n in range(50)))
     conf = cfg.ConfigOpts()
-    retention_conf.register_opts(conf)
+    conf.register_opts(retention_conf.OPTS, group=retention_conf.GROUP)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("quarantine_events_per_source", 300, group="retention")
     conf.set_override("quarantine_events", 120, group="retention")
@@ -167,7 +167,7 @@ def test_the_source_that_has_most_is_reduced_first(found, each, total, cut):
 
 def test_the_quotas_follow_the_configuration():
     conf = cfg.ConfigOpts()
-    retention_conf.register_opts(conf)
+    conf.register_opts(retention_conf.OPTS, group=retention_conf.GROUP)
     conf([], default_config_files=[], default_config_dirs=[])
     defaults = msgspec.structs.asdict(EventQuotas())
     assert {name: conf.retention[name] for name in defaults} == defaults

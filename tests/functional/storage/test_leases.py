@@ -291,7 +291,7 @@ def test_a_lease_is_taken_unless_a_live_engine_holds_it(store):
 def test_the_heartbeat_and_its_look_at_the_schema_wait_for_no_other_connection(any_migrated_url, request):
     conf = cfg.ConfigOpts()
     database.register_opts(conf)
-    engine_options.register_opts(conf)
+    conf.register_opts(engine_options.OPTS, group=engine_options.GROUP)
     conf([], default_config_files=[], default_config_dirs=[])
     options = {"connection": any_migrated_url, "max_pool_size": 1, "max_overflow": 0, "idle_transaction_timeout": 60}
     for name, value in options.items():

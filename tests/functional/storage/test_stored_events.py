@@ -127,7 +127,7 @@ def test_an_event_that_is_parked_again_is_still_waited_for(new_store):
 
 def test_parked_events_whose_time_is_over_expire_once_with_one_warning(store, caplog):
     conf = cfg.ConfigOpts()
-    retention_conf.register_opts(conf)
+    conf.register_opts(retention_conf.OPTS, group=retention_conf.GROUP)
     conf([], default_config_files=[], default_config_dirs=[])
     stats = CommitStats()
     cycle = cycle_on(store, naming(), limits=CommitLimits(parked_ttl=-1.0))

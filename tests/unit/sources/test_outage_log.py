@@ -57,7 +57,7 @@ def server() -> Iterator[Refusing]:
 
 def source_of(driver: type[Source], **options: object) -> Source:
     conf = cfg.ConfigOpts()
-    engine_options.register_opts(conf)
+    conf.register_opts(engine_options.OPTS, group=engine_options.GROUP)
     conf.register_opts(driver.options, group="source_s")
     conf([], default_config_files=[], default_config_dirs=[])
     for name, value in options.items():
