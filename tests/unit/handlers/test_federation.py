@@ -258,6 +258,20 @@ def test_a_host_that_comes_back_after_a_listing_without_it_exists_again() -> Non
     assert found.status == "disabled"  # type: ignore[attr-defined]
 
 
+def test_a_host_that_was_created_again_unseen_has_nothing_of_the_host_before() -> None:
+    region, player = Region(), Player()
+    first = [region.upsert("compute_node", "h", status="enabled"), region.upsert("compute_node", "h", vcpus=4)]
+    region.delete("compute_node", "h")
+    again = region.upsert("compute_node", "h", status="disabled")
+    found = player.play(*first, again).get("compute_node", "north:h")
+    original = region.model.get("compute_node", "h")
+    assert found is not None
+    assert original is not None
+    assert found.status == "disabled"  # type: ignore[attr-defined]
+    assert found.vcpus is None  # type: ignore[attr-defined]
+    assert found.versions == original.versions
+
+
 # The law
 
 

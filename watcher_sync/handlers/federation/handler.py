@@ -95,6 +95,9 @@ class FederationHandler(Handler):
             if anchor is None:
                 return ()
             return (Upsert(kind.name, entity_id, anchor, {kind.anchor: {}}),)
+        if known is not None and _was_created_again(kind, known, versions):
+            whole = Upsert(kind.name, entity_id, newest, _facets(event, kind, tuple(versions)), versions)
+            return (deletion_of(kind, known), whole)
         if known is None:
             newer = tuple(versions)
         else:
@@ -143,6 +146,17 @@ class FederationHandler(Handler):
         for entity in lost:
             if not is_of_earlier_epoch(kind, entity, listed.region_epoch):
                 yield deletion_of(kind, entity)
+
+
+def _was_created_again(kind: Kind, known: Entity, versions: Mapping[str, Version]) -> bool:
+    """Whether the region deleted and created an entity since the state that is known: a facet has gone.
+
+    :param versions: those of a state of the region.
+    """
+    anchor = versions.get(kind.anchor, NEVER)
+    if anchor <= known.versions[kind.anchor_position]:
+        return False
+    return any(known.versions[kind.facet_position[f]] != NEVER for f in kind.facets if f not in versions)
 
 
 def is_declared(kind: Kind, entity: Entity) -> bool:
