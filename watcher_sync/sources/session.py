@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import abc
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -236,7 +237,9 @@ class Session(abc.ABC, Generic[ConnectionT, ConsumerT]):
     async def _pump(self, connection: ConnectionT, consumer: ConsumerT) -> None:
         """Consume and settle, until the connection is lost or the source stops; then finish.
 
-        :raises NotReady: the consumer is lost.
+        When it returns while the connection is open, the next consumer is attached at once.
+
+        :raises NotReady: the consumer is lost; the next one is attached after a back-off.
         """
 
     @abc.abstractmethod
@@ -273,10 +276,10 @@ class Session(abc.ABC, Generic[ConnectionT, ConsumerT]):
         backoff = Backoff(*_BACKOFF_SECONDS)
         try:
             while not connection.is_closed and not self._stopping.is_set():
-                began = time.monotonic()
+                began = math.inf
                 try:
                     consumer = await self._loop.unless_stopped(self._attach(connection))
-                    worked = True
+                    began, worked = time.monotonic(), True
                     await self._pump(connection, consumer)
                 except Stopped:
                     break
@@ -285,10 +288,10 @@ class Session(abc.ABC, Generic[ConnectionT, ConsumerT]):
                         self._set_state(SourceState.DISCONNECTED, str(exc))
                     if isinstance(exc, NotAnswered):
                         break
-                if time.monotonic() - began > _STABLE_SECONDS:
-                    backoff.succeeded()
-                if not connection.is_closed:
-                    await self._loop.pause(backoff.failed())
+                    if time.monotonic() - began > _STABLE_SECONDS:
+                        backoff.succeeded()
+                    if not connection.is_closed:
+                        await self._loop.pause(backoff.failed())
         finally:
             why = await self._disconnect(connection)
         if self.status.state is not SourceState.DISCONNECTED:

@@ -231,6 +231,19 @@ def test_a_session_goes_on_with_what_remains(script: list[Exception | str], call
     assert session.calls == calls
 
 
+def test_a_consumer_that_ends_without_a_loss_is_followed_at_once() -> None:
+    session = ScriptedSession(*[WORKS] * 101)
+    waits: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        waits.append(seconds)
+
+    session._loop.pause = pause  # type: ignore[method-assign]
+    asyncio.run(session.run())
+    assert session.calls.count("pump") == 50
+    assert len(waits) == 1, "only after the connection"
+
+
 def test_each_change_of_the_state_is_one_line_and_a_reason_is_logged_once_an_outage(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

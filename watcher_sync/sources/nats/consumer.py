@@ -10,7 +10,7 @@ a request counts for a second beyond its time.
 A request is limited in bytes, too: a server that has more to send than its ``max_pending`` closes the connection.
 
 Guaranteed: messages are emitted in the order of their arrival, except isolated ones
-(:mod:`~watcher_sync.sources.nats.in_flight`). For the event loop's thread only.
+(:mod:`~watcher_sync.sources.nats.isolation`). For the event loop's thread only.
 """
 
 from __future__ import annotations

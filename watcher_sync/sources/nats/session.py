@@ -133,6 +133,8 @@ class NatsSession(Session[NatsConnection, ConsumerHandle]):
                 await self._finish(client)
         except (NatsError, OSError) as exc:
             self._error = self._error or exc
+            if not client.is_closed:
+                raise NotReady(describe(exc)) from None
         finally:
             await end_task(polling)
         if consumer.silent:

@@ -88,6 +88,8 @@ class RabbitMQSession(Session[BrokerConnection, Consumer]):
     async def _attach(self, connection: BrokerConnection) -> Consumer:
         if self._paused:
             await self._wait_paused(connection)
+            if connection.is_closed:
+                raise NotReady("the connection was lost while the source paused")
         try:
             return await self._begin(connection)
         except (UnfitQueue, *Failure) as exc:
@@ -124,6 +126,8 @@ class RabbitMQSession(Session[BrokerConnection, Consumer]):
         try:
             await self._settle(connection, consumer)
             lost = self._why_lost(consumer)
+            if not connection.is_closed and not self._paused:
+                self._set_state(SourceState.DISCONNECTED, lost)  # before an answer is awaited
             await consumer.end()
         except Failure as exc:
             connection.ending.set(exc)

@@ -4,7 +4,7 @@
 Both ends of a connection may stop without closing it: a machine loses power, a switch drops packets, a proxy freezes.
 
 * The client closes a connection whose server sends nothing for a time. The driver raises an error, and the pool
-  connects again. For libpq, :class:`BoundedConnection` does so.
+  connects again. For libpq, :mod:`~watcher_sync.storage.database.postgresql` does so.
 * The server ends a transaction whose client sends nothing for a time. Its locks are free then.
 * A statement waits for a locked row for a limited time.
 * The server's kernel tests a silent connection soon, so that the session of a lost machine ends.
@@ -17,11 +17,10 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import msgspec
-import psycopg
 import sqlalchemy as sa
 from sqlalchemy import event as sa_event
 
@@ -107,12 +106,12 @@ def set_up(database: sa.Engine, limits: TimeLimits) -> None:
     """Apply the limits to the connections that a pool makes from now on."""
     if database.dialect.name == "postgresql":
         if database.dialect.driver == "psycopg":
-            pass
+            from watcher_sync.storage.database.postgresql import connect
 
             sa_event.listen(
                 database,
                 "do_connect",
-                lambda _dialect, _record, args, kwargs: _connect_bounded(limits.answer_seconds, args, kwargs),
+                lambda _dialect, _record, args, kwargs: connect(limits.answer_seconds, args, kwargs),
             )
         sa_event.listen(database, "connect", lambda connection, _record: _limit_postgresql(connection, limits))
     elif database.dialect.name in ("mysql", "mariadb"):
@@ -207,46 +206,3 @@ def _wait_as_before(connection: Any, record: Any) -> None:
 def _reader_limits(seconds: int) -> str:
     """The statement that limits how long MariaDB waits for a reader."""
     return f"SET SESSION idle_readonly_transaction_timeout = {seconds}, net_write_timeout = {seconds}"
-
-
-class BoundedConnection(psycopg.Connection[Any]):
-    """A connection that gives up when the server has sent nothing for :attr:`answer_seconds`.
-
-    libpq waits for an answer without a limit as long as the other end's kernel acknowledges its packets.
-    """
-
-    answer_seconds = float("inf")
-
-    def wait(self, gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
-        """Wait for the end of an exchange with the server.
-
-        :raises psycopg.OperationalError: the server does not answer; the connection is closed.
-        """
-        return super().wait(self._bounded(gen), *args, **kwargs)
-
-    def _bounded(self, exchange: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """The same exchange, with a limit. The driver resumes it at least ten times a second."""
-        until = time.monotonic() + self.answer_seconds
-        try:
-            wanted = next(exchange)
-            while True:
-                ready = yield wanted
-                if ready:
-                    until = time.monotonic() + self.answer_seconds
-                elif time.monotonic() >= until:
-                    self.close()
-                    raise psycopg.OperationalError(f"the server sent nothing for {self.answer_seconds:g} s")
-                wanted = exchange.send(ready)
-        except StopIteration as end:
-            return end.value
-
-
-def _connect_bounded(seconds: float, args: Sequence[Any], kwargs: Mapping[str, Any]) -> BoundedConnection:
-    """Connect.
-
-    :param seconds: the longest silence of the server.
-    :param args: of ``psycopg.connect``, as are the keyword arguments.
-    """
-    connection = BoundedConnection.connect(*args, **kwargs)
-    connection.answer_seconds = seconds
-    return connection
