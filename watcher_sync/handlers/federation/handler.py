@@ -95,7 +95,7 @@ class FederationHandler(Handler):
             if anchor is None:
                 return ()
             return (Upsert(kind.name, entity_id, anchor, {kind.anchor: {}}),)
-        if known is not None and _was_created_again(kind, known, versions):
+        if known is not None and _was_created_again(kind, known, versions, state.region_epoch):
             whole = Upsert(kind.name, entity_id, newest, _facets(event, kind, tuple(versions)), versions)
             return (deletion_of(kind, known), whole)
         if known is None:
@@ -148,15 +148,18 @@ class FederationHandler(Handler):
                 yield deletion_of(kind, entity)
 
 
-def _was_created_again(kind: Kind, known: Entity, versions: Mapping[str, Version]) -> bool:
+def _was_created_again(kind: Kind, known: Entity, versions: Mapping[str, Version], number: int) -> bool:
     """Whether the region deleted and created an entity since the state that is known: a facet has gone.
 
+    In a restored region, it is gone because it came after the backup.
+
     :param versions: those of a state of the region.
+    :param number: of the present epoch.
     """
-    anchor = versions.get(kind.anchor, NEVER)
-    if anchor <= known.versions[kind.anchor_position]:
+    before = known.versions[kind.anchor_position]
+    if versions.get(kind.anchor, NEVER) <= before or is_of_earlier_epoch(kind, known, number):
         return False
-    return any(known.versions[kind.facet_position[f]] != NEVER for f in kind.facets if f not in versions)
+    return any(known.versions[kind.facet_position[facet]] != NEVER for facet in kind.facets if facet not in versions)
 
 
 def is_declared(kind: Kind, entity: Entity) -> bool:
