@@ -113,6 +113,7 @@ def _figures(what: str, count: int, of: str, work: _Work, limit: float | None, n
         *(
             Figure(benchmark="federation", what=what + text, measured=count / seconds, unit=of, note=note)
             for text, seconds in parts
+            if seconds  # what a clock of 10 ms can measure
         ),
     ]
 
