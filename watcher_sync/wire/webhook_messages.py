@@ -64,7 +64,7 @@ class MessageHead(msgspec.Struct, frozen=True, kw_only=True):
     previous_sequence: int
     time: datetime.datetime
     more: Mapping[str, Any] = {}
-    """Further members of the body, such as ``resync``."""
+    """Further members of the body, such as ``resync``. In a batch they make a notice of their own."""
 
 
 def content_type(subscription: Subscriber) -> str:
