@@ -252,6 +252,7 @@ def test_a_deadlock_is_retried_and_is_no_outage(site: Site) -> None:
         )
     barrier = threading.Barrier(2)
     runs: list[str] = []
+    done = {"a": threading.Event(), "b": threading.Event()}
 
     def swap(first: str, second: str) -> None:
         is_first_run = True
@@ -259,6 +260,8 @@ def test_a_deadlock_is_retried_and_is_no_outage(site: Site) -> None:
         def work() -> None:
             nonlocal is_first_run
             runs.append(first)
+            if not is_first_run:
+                done[second].wait(deadline(60))  # else it may lock its row before the other one, which waits for it
             with translated(), site.direct.database.begin() as connection:
                 connection.execute(sa.update(cursors).where(cursors.c.source == first).values(position=first))
                 if is_first_run:
@@ -267,6 +270,7 @@ def test_a_deadlock_is_retried_and_is_no_outage(site: Site) -> None:
                 connection.execute(sa.update(cursors).where(cursors.c.source == second).values(position=first))
 
         run_with_retries(work)
+        done[first].set()
 
     threads = [threading.Thread(target=swap, args=names) for names in (("a", "b"), ("b", "a"))]
     for thread in threads:

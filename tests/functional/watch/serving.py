@@ -137,7 +137,7 @@ class Serving:
         self._reader.stop()
 
     def stop(self) -> None:
-        self.worker.stop(10)
+        self.worker.stop(deadline(10))
         self._reader.stop()
         wait_until(lambda: not self.worker.is_alive(), what="the end of the server")
 
