@@ -248,16 +248,17 @@ def test_each_change_of_the_state_is_one_line_and_a_reason_is_logged_once_an_out
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     refused = NotConnected("refused")
-    session = ScriptedSession(refused, refused, WORKS, NotReady("no queue"), WORKS, "close", refused)
+    in_turn = [refused, WORKS, NotAnswered("silent")]
+    session = ScriptedSession(*in_turn, *in_turn, WORKS, WORKS, "close", refused)
     session.status.lag = 7
     caplog.set_level(logging.INFO)
     asyncio.run(session.run())
     assert [record.message for record in caplog.records] == [
         "source nova: disconnected: cannot connect: refused; retrying",
-        "source nova: disconnected: no queue; retrying",
+        "source nova: disconnected: silent; retrying",
         "source nova: connected",
         "source nova: disconnected: the connection is lost; retrying",
         "source nova: disconnected: cannot connect: refused; retrying",
     ]
     assert session.status.lag is None
-    assert session.status.connections == 1
+    assert session.status.connections == 3
