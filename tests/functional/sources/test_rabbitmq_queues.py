@@ -106,16 +106,16 @@ def test_what_was_delivered_before_its_queue_was_deleted_is_still_emitted(publis
         emitted.extend(event.id for event in events)
 
     engine.emit = emit  # type: ignore[method-assign]
-    with consuming(publisher.name, engine, batch_size=10) as source:
-        for number in range(50):
+    with consuming(publisher.name, engine, batch_size=10, poll_timeout=1.0) as source:
+        for number in range(55):  # the last ones wait for a full batch when the queue is deleted
             publisher.publish(wrap(envelope(number)))
         wait_until(lambda: publisher.waiting() == 0)
         publisher.channel.queue_delete(publisher.name)
         wait_until(lambda: source.status().gaps == 1)  # counted when the queue is declared again
         wait_until(lambda: source.status().state is SourceState.CONNECTED)
         blocked.set()
-        wait_until(lambda: len(emitted) == 50)
-    assert emitted == [f"m-{number}" for number in range(50)]
+        wait_until(lambda: len(emitted) == 55)
+    assert emitted == [f"m-{number}" for number in range(55)]
 
 
 def test_a_purged_queue_changes_nothing(publisher: Publisher) -> None:

@@ -112,9 +112,11 @@ class Consumer:
     async def end(self) -> None:
         """Close the channel: the broker takes back what is not acknowledged.
 
+        What arrived is emitted all the same, in case its queue is gone.
+
         :raises Failure: the connection is lost.
         """
-        self._arrived.clear()
+        self.flush()
         if self._channel is not None:
             await self._channel.close()
 

@@ -172,6 +172,7 @@ class RabbitMQSession(Session[BrokerConnection, Consumer]):
             self._paused = f"the engine could not commit the oldest event for {limit:g} s"
         else:
             return False
+        consumer.flush()
         self._in_flight.drop_unemitted()
         LOG.warning("source %s: paused: %s; unacknowledged messages are returned to the queue", self.name, self._paused)
         return True
