@@ -51,9 +51,10 @@ class Player:
 class Region:
     """A model, and what a source reads of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, epoch: int = 0) -> None:
         self.model = Model(KINDS)
         self.numbers = 0
+        self.epoch = epoch
 
     def apply(self, *changes: Any) -> None:
         self.numbers += 1
@@ -76,7 +77,8 @@ class Region:
         declared, entity = KINDS[kind], self.model.get(kind, entity_id)
         assert entity is not None
         versions = {facet: v for facet, v in zip(declared.facets, entity.versions, strict=True) if v}
-        return event(kind, "changed", {**declared.to_json(entity), "seq": entity.seq, "versions": versions})
+        state = {**declared.to_json(entity), "seq": entity.seq, "versions": versions}
+        return event(kind, "changed", {**state, "region_epoch": self.epoch} if self.epoch else state)
 
     def delete(self, kind: str, entity_id: str) -> Event:
         declared = KINDS[kind]
@@ -84,7 +86,8 @@ class Region:
         self.apply(Delete(kind, entity_id, Version(version)))
         if self.model.get(kind, entity_id) is not None:
             return self.state(kind, entity_id)
-        return event(kind, "deleted", {"id": entity_id, "versions": {declared.anchor: version}})
+        gone = {"id": entity_id, "versions": {declared.anchor: version}}
+        return event(kind, "deleted", {**gone, "region_epoch": self.epoch} if self.epoch else gone)
 
     def listed(self, kind: str, percent: float = 100) -> Event:
         ids = list(self.model.snapshot().ids(kind))
@@ -272,13 +275,49 @@ def test_a_host_that_was_created_again_unseen_has_nothing_of_the_host_before() -
     assert found.versions == original.versions
 
 
+@pytest.fixture
+def restored() -> tuple[Region, Player]:
+    """A region before and after it was set back, and a follower that had more of it."""
+    region, player = Region(), Player()
+    player.play(region.upsert("compute_node", "h", status="enabled"), region.upsert("instance", "i", state="building"))
+    player.play(region.upsert("compute_node", "h", vcpus=4), region.upsert("instance", "i", fault_message="no host"))
+    set_back = Region(epoch=1)
+    set_back.upsert("compute_node", "h", status="enabled")
+    set_back.upsert("instance", "i", state="building")
+    return set_back, player
+
+
+def test_what_a_region_had_after_its_backup_goes_with_its_first_state(restored: tuple[Region, Player]) -> None:
+    region, player = restored
+    found = player.play(region.state("compute_node", "h"), region.state("instance", "i"))
+    assert found.get("compute_node", "north:h").vcpus is None  # type: ignore[union-attr]
+    assert found.get("instance", "north:i").fault_message is None  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_an_entity_of_a_restored_region_remains_without_what_it_had_after_the_backup(
+    restored: tuple[Region, Player], seen: bool
+) -> None:
+    region, player = restored
+    if seen:
+        player.play(region.state("compute_node", "h"), region.state("instance", "i"))
+    states = region.upsert("compute_node", "h", status="disabled"), region.upsert("instance", "i", state="active")
+    found = player.play(*states)
+    assert found.get("compute_node", "north:h").status == "disabled"  # type: ignore[union-attr]
+    assert found.get("instance", "north:i").state == "active"  # type: ignore[union-attr]
+    assert found.get("instance", "north:i").fault_message is None  # type: ignore[union-attr]
+    again = player.play(region.upsert("compute_node", "h", vcpus=8), region.upsert("instance", "i", fault_message="x"))
+    assert again.get("compute_node", "north:h").vcpus == 8  # type: ignore[union-attr]
+    assert again.get("instance", "north:i").fault_message == "x"  # type: ignore[union-attr]
+
+
 # The law
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[Region, list[Event]]:
+def histories(draw: st.DrawFn, epoch: int = 0) -> tuple[Region, list[Event]]:
     """Servers and hosts that come, change, move and go, and the events of their states."""
-    region, events, gone = Region(), [], set()
+    region, events, gone = Region(epoch), [], set()
     for _ in range(draw(st.integers(3, 14))):
         what = draw(st.sampled_from(["instance", "instance", "compute_node", "capacity", "aggregate", "delete"]))
         one = draw(st.sampled_from("abc"))
@@ -337,4 +376,31 @@ def test_the_last_states_in_any_order_and_the_listing_give_the_model_of_the_regi
     for one in snapshot.ids("compute_node"):
         theirs, ours = snapshot.get("compute_node", one), found.get("compute_node", f"north:{one}")
         names = ("status", "vcpus", "availability_zone", "gone", "discovered")
+        assert [getattr(ours, name) for name in names] == [getattr(theirs, name) for name in names]
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
+@given(before=histories(), history=histories(epoch=1), data=st.data())
+def test_the_last_states_of_a_restored_region_in_any_order_count_whatever_was_known_before(
+    before: tuple[Region, list[Event]], history: tuple[Region, list[Event]], data: Any
+) -> None:
+    """Any part of both histories was followed before. A server that was deleted never comes back.
+
+    A host that the region does not declare any more remains as it was: it may have come after the backup.
+    """
+    region, events = history
+    followed = [each for each in (*before[1], *events) if data.draw(st.booleans())]
+    player, snapshot = Player(), region.model.snapshot()
+    player.play(*followed)
+    states = [region.state(kind, one) for kind in ("instance", "compute_node") for one in snapshot.ids(kind)]
+    found = player.play(*data.draw(st.permutations(states)))
+    deleted = {each.read(dict)["id"] for each in followed if each.type == "federation.instance.deleted"}
+    hosts = [one for one in snapshot.ids("compute_node") if snapshot.get("compute_node", one).registered]  # type: ignore[union-attr]
+    expected = [("compute_node", one) for one in hosts]
+    expected += [("instance", one) for one in snapshot.ids("instance") if one not in deleted]
+    for kind, one in expected:
+        theirs, ours = snapshot.get(kind, one), found.get(kind, f"north:{one}")
+        assert ours is not None, (kind, one)
+        names = ("status", "vcpus") if kind == "compute_node" else ("state", "name")
         assert [getattr(ours, name) for name in names] == [getattr(theirs, name) for name in names]

@@ -2,7 +2,8 @@
 """The states, deletions and listings of a region become changes of entities with the site's prefix.
 
 A state is a whole entity with the versions of the region, so the ordering guard decides as the region did. In a
-later epoch of the region, its number leads them (:mod:`~watcher_sync.handlers.federation.naming`).
+later epoch of the region, its number leads them (:mod:`~watcher_sync.handlers.federation.naming`). What an entity got
+after the backup goes then.
 
 A ``listed`` event has the ids of all entities of a kind. Those that it lacks are deleted, unless the present epoch has
 never had them. If it lacks too many, the delete guard refuses, and one entity is marked for the reconciler.
@@ -22,7 +23,7 @@ import msgspec
 from watcher_sync.events import KNOWN_BEFORE, NATIVE, Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.base import Handler
-from watcher_sync.handlers.federation.naming import led, number_of, prefix_of, prefix_references
+from watcher_sync.handlers.federation.naming import first_version, led, number_of, prefix_of, prefix_references
 from watcher_sync.model.changes import NEVER, Change, Delete, Doubtful, Upsert, Version
 from watcher_sync.model.kinds import Entity, Kind
 from watcher_sync.model.scopes import EntityScope
@@ -101,6 +102,7 @@ class FederationHandler(Handler):
         if known is None:
             newer = tuple(versions)
         else:
+            versions |= _lost_facets(kind, known, versions, state.region_epoch)
             newer = tuple([f for f in versions if versions[f] > known.versions[kind.facet_position[f]]])
         if not newer:  # the ordering guard finds out whether it is the same state, or an older one
             return (Upsert(kind.name, entity_id, newest, dict.fromkeys(versions, _NOTHING), versions),)
@@ -149,17 +151,29 @@ class FederationHandler(Handler):
 
 
 def _was_created_again(kind: Kind, known: Entity, versions: Mapping[str, Version], number: int) -> bool:
-    """Whether the region deleted and created an entity since the state that is known: a facet has gone.
-
-    In a restored region, it is gone because it came after the backup.
+    """Whether the region deleted and created an entity since the state that is known: a facet of this epoch has gone.
 
     :param versions: those of a state of the region.
     :param number: of the present epoch.
     """
-    before = known.versions[kind.anchor_position]
-    if versions.get(kind.anchor, NEVER) <= before or is_of_earlier_epoch(kind, known, number):
+    if not kind.ids_reused or versions.get(kind.anchor, NEVER) <= known.versions[kind.anchor_position]:
         return False
-    return any(known.versions[kind.facet_position[facet]] != NEVER for facet in kind.facets if facet not in versions)
+    first = first_version(known.id, number)
+    return any(known.versions[kind.facet_position[facet]] > first for facet in kind.facets if facet not in versions)
+
+
+def _lost_facets(kind: Kind, known: Entity, versions: Mapping[str, Version], number: int) -> dict[str, Version]:
+    """The facets that a restored region lacks because they came after the backup, and the first version of its epoch.
+
+    :param versions: those of a state of the region.
+    :param number: of the present epoch.
+    """
+    first = first_version(known.id, number)
+    return {
+        facet: first
+        for facet in kind.facets
+        if facet not in versions and NEVER < known.versions[kind.facet_position[facet]] < first
+    }
 
 
 def is_declared(kind: Kind, entity: Entity) -> bool:

@@ -17,7 +17,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any, Final
 
-from watcher_sync.model.changes import WRITTEN_HERE, Version
+from watcher_sync.model.changes import NEVER, WRITTEN_HERE, Version
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.watch.resources import resource_kind
 
@@ -71,6 +71,14 @@ def led(version: str, entity_id: str, number: int) -> Version:
     :param number: how many times the region went back in time.
     """
     return Version(f"{_lead(entity_id)}{number:0{_DIGITS}d}{WRITTEN_HERE}{version}" if number else version)
+
+
+def first_version(entity_id: str, number: int) -> Version:
+    """Older than all versions of an epoch, and newer than all of an earlier one.
+
+    :param number: as that of :func:`led`.
+    """
+    return led(NEVER, entity_id, number)
 
 
 def number_of(version: str, entity_id: str) -> int:
