@@ -130,8 +130,8 @@ holds if it is shorter. A SIGHUP applies a new value.
         kept = {k: [e for e in lost[k] if k not in healed or self._is_held(k, e, number)] for k in lost}
         deleted = 0
         if not dry_run:
-            doomed = [e for k in healed for e in lost[k] if not self._is_held(k, e, number)]
-            deleted = self._delete(scope, base, doomed)
+            doomed = [e for k in lost if k in healed for e in lost[k] if not self._is_held(k, e, number)]
+            deleted = self._delete(scope, doomed)
             self._record(scope, kept, lost, policy)
             with self._lock:
                 (self._refusing.add if refused else self._refusing.discard)(scope)
@@ -197,8 +197,11 @@ holds if it is shorter. A SIGHUP applies a new value.
         """Whether the region may find an entity again: it has not had it since its database went back in time."""
         return is_of_earlier_epoch(self.context.store.kinds[kind], entity, number)
 
-    def _delete(self, scope: str, base: _Base, entities: Sequence[Entity]) -> int:
-        """Delete entities that were not written since the base; return how many."""
+    def _delete(self, scope: str, entities: Sequence[Entity]) -> int:
+        """Delete entities that are written no more since they were read; return how many.
+
+        The deletion of an aggregate changes the zone of its hosts, but none of their versions.
+        """
         kinds = {kind.cls: kind for kind in self.context.store.kinds.values()}
 
         def write(entity: Entity) -> tuple[Event, Callable[[View], Iterable[Change]]]:
@@ -206,7 +209,7 @@ holds if it is shorter. A SIGHUP applies a new value.
 
             def changes(view: View) -> Iterator[Change]:
                 now = view.get(kind.name, entity.id)
-                if now is not None and self._is_old(kind.name, now, base):
+                if now is not None and now.versions == entity.versions:
                     yield deletion_of(kind, now)
 
             event = Event(

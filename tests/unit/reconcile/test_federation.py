@@ -153,6 +153,18 @@ def test_an_entity_of_an_old_event_is_deleted_at_the_next_run(
     assert "north:old" not in site.model.ids("aggregate")
 
 
+def test_a_host_goes_with_the_aggregate_whose_deletion_changes_its_zone(
+    site: Site, region: Region, reconciler: FederationReconciler
+) -> None:
+    service = {"service": {"status": "enabled"}}
+    site.write(*(Upsert("compute_node", f"north:{name}", Version("1"), service) for name in "ab"))
+    site.write(upsert("aggregate", "north:g", name="g", hosts=["north:a", "north:b"], availability_zone="z"))
+    assert site.model.get("compute_node", "north:a").availability_zone == "z"  # type: ignore[union-attr]
+    region.ids = {"aggregate": set(), "compute_node": set()}
+    assert run(reconciler, allow_deletes=True).deleted == 3
+    assert (site.model.ids("compute_node"), list_drifts(site.store.database)) == ([], [])
+
+
 @pytest.mark.slow
 def test_a_host_that_comes_back_is_newer_than_its_deletion(
     site: Site, region: Region, reconciler: FederationReconciler
