@@ -282,8 +282,8 @@ def read_sorted(store: Store, sort: str, descending: bool) -> list[tuple[Any, st
     return found
 
 
-def plan_of(store: Store, kind: Kind, condition: FieldCondition) -> str:
-    """How the database finds the ids of a page."""
+def statement_of(store: Store, kind: Kind, condition: FieldCondition) -> tuple[str, Any]:
+    """The statement that finds what a condition holds of, and its parameters."""
     sent: list[tuple[str, Any]] = []
 
     def listen(_connection: Any, _cursor: Any, sql: str, parameters: Any, _context: Any, _many: bool) -> None:
@@ -292,7 +292,12 @@ def plan_of(store: Store, kind: Kind, condition: FieldCondition) -> str:
     sa.event.listen(store.database, "before_cursor_execute", listen)
     read_ids(store, kind, [condition])
     sa.event.remove(store.database, "before_cursor_execute", listen)
-    sql, parameters = next(each for each in sent if kind.plural in each[0])
+    return next(each for each in sent if kind.plural in each[0])
+
+
+def plan_of(store: Store, kind: Kind, condition: FieldCondition) -> str:
+    """How the database finds the ids of a page."""
+    sql, parameters = statement_of(store, kind, condition)
     dialect = store.database.dialect.name
     with store.database.connect() as connection:
         if dialect == "postgresql":
@@ -301,6 +306,26 @@ def plan_of(store: Store, kind: Kind, condition: FieldCondition) -> str:
         explain = "EXPLAIN QUERY PLAN " if dialect == "sqlite" else "EXPLAIN "
         rows = connection.exec_driver_sql(explain + sql, parameters).all()
     return "\n".join(str(tuple(row)) for row in rows)
+
+
+def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for each in plan.get("Plans", ()):
+        yield from nodes_of(each)
+
+
+def test_postgresql_filters_each_row_once_if_it_has_no_statistics(migrated_postgresql_url: str) -> None:
+    """It expects one row then, and would run a part of the statement again for each row of another part."""
+    store = opened(migrated_postgresql_url, builtin_kinds())
+    filled(store)
+    sql, parameters = statement_of(store, store.kinds["instance"], FieldCondition("metadata", "eq", ("web",), "app"))
+    with store.database.connect() as connection:
+        ((found,),) = connection.exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", parameters).scalars()
+    filtering = [each for each in nodes_of(found["Plan"]) if "metadata" in each.get("Filter", "")]
+    rows = sum(e["Actual Loops"] * (e["Actual Rows"] + e["Rows Removed by Filter"]) for e in filtering)
+    assert rows == store.load().snapshot().count("instance")
+    store.close()
+    store.database.dispose()
 
 
 def test_a_filter_by_an_indexed_field_uses_its_index_and_reads_no_other_kind(store: Store) -> None:

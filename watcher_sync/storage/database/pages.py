@@ -119,8 +119,13 @@ def _chosen_first(
     if connection.dialect.name == "sqlite":
         keys = keys.where(key.in_(chosen))  # It takes much longer to join it, and MariaDB has no limit there.
     else:
-        first = chosen.subquery()
+        first = _once(chosen, "chosen")
         keys = keys.join(first, key == first.c[key.name])
-    sized = keys.subquery()
+    sized = _once(keys, "sized")
     page = sa.select(*query.selected_columns).join(sized, key == sized.c[key.name])
     return page.where(sa.func.coalesce(sized.c.before, 0) < max_bytes)
+
+
+def _once(query: sa.Select[*tuple[Any, ...]], name: str) -> sa.CTE:
+    """The rows of a query, which is run once: where PostgreSQL expects one row, it would run it for each of a join."""
+    return query.cte(name).prefix_with("MATERIALIZED", dialect="postgresql")
