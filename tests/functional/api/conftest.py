@@ -16,7 +16,7 @@ from tests.functional.executables import BIN, Process
 from tests.functional.executables import start as started
 from tests.functional.storage.conftest import opened
 from tests.services.servers import free_port
-from tests.waiting import deadline, wait_until
+from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.writing.store import Store
 
@@ -46,7 +46,9 @@ def config_on(store: Store, folder: Path, **options: object) -> Path:
     :param options: of ``[api]``; ``database__`` begins the names of those of ``[database]``.
     """
     url = store.database.url.render_as_string(hide_password=False)
-    sections = {"database": [f"connection = {url}"], "api": ["auth_strategy = noauth"]}
+    # No pause of a loaded machine ends the transaction of a writer, nor the wait of another one for it.
+    patient = [f"idle_transaction_timeout = {PATIENCE_SECONDS:.0f}", f"commit_timeout = {PATIENCE_SECONDS:.0f}"]
+    sections = {"database": [f"connection = {url}", *patient], "api": ["auth_strategy = noauth"]}
     for name, value in options.items():
         group, _, option = name.rpartition("__")
         sections.setdefault(group or "api", []).append(f"{option} = {value}")

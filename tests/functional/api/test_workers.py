@@ -12,7 +12,7 @@ import httpx
 
 from tests.functional.api.writing import Writer
 from tests.simulated import NOON
-from tests.waiting import deadline
+from tests.waiting import deadline, wait_until
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
@@ -80,6 +80,8 @@ def test_pages_of_six_thousand_instances_are_whole_while_an_engine_writes(
             began = time.monotonic()
             page = client.get(url).json()
             seconds.append(time.monotonic() - began)
+            if not seen:
+                wait_until(lambda: writer.commits, what="a commit between the first page and the next")
             seen += [e["id"] for e in page["instances"]]
             url = page["next"]
     assert seen == [f"{number:032x}" for number in range(INSTANCES)]

@@ -61,8 +61,9 @@ class Site:
 
     def start(self) -> None:
         """The API, until it answers."""
-        # No engine writes the state of the sources again.
-        config = config_on(self.store, self.folder, port=self.port, monitoring__stale_after=3600)
+        # No engine writes the state of the sources again, and an operation lasts until a test ends it.
+        long = {"monitoring__stale_after": 3600, "operations__lease_time": 600}
+        config = config_on(self.store, self.folder, port=self.port, **long)
         self._process = start([BIN / "watcher-sync-api", "--config-file", config], self.folder / "api.log")
         wait_until(self._answers, 120, "the API")
 

@@ -16,7 +16,7 @@ from tests.functional.engine.driving import Installation
 from tests.functional.engine.proxy import CountingProxy
 from tests.functional.sources.jetstream import Dcm
 from tests.services.servers import Server
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 
 Site = Callable[..., Installation]
 
@@ -80,8 +80,9 @@ def test_a_commit_follows_the_return_of_a_nats_server_killed_under_load(
     engine.wait_for_log("source dcm: connected")
     pauses = []
     enough = threading.Event()
-    # Slow until the last return, so that there is load however long a process is paused meanwhile.
-    with flowing(dcm, flow.messages, rate=100, surely=True, hurry=enough) as done:
+    # So slow until the last return that there is load for as long as the waits below may take.
+    rate = len(flow.messages) / kills / deadline(PATIENCE_SECONDS)
+    with flowing(dcm, flow.messages, rate=rate, surely=True, hurry=enough) as done:
         for _ in range(kills):
             head = made.head()
             wait_until(lambda head=head: made.head() > head + 100, what="load")

@@ -13,6 +13,7 @@ import msgspec
 from tests.functional.engine.driving import Installation, scaled
 from tests.functional.sources.jetstream import Dcm
 from tests.waiting import wait_until
+from watcher_sync.storage.stored.parking import ParkedEvents
 from watcher_sync.testing.comparison import compare
 from watcher_sync.testing.dcm import publisher as published
 from watcher_sync.testing.dcm.providers import UNTOLD, Message, ProviderSimulator, Row
@@ -49,6 +50,7 @@ def test_one_percent_malformed_stalls_nothing_and_is_listed_with_reason_subject_
             listed.append((messages + len(listed) + 1, label, needle))
     wait_until(lambda: dcm.stream().state.messages == messages + len(listed))
     wait_until(dcm.settled, 120, "everything to be committed and acknowledged")
+    wait_until(lambda: not ParkedEvents(made.store).awaited(), what="the events whose rows came late to be applied")
     differences = list(compare(simulator.truth(), made.store.load().snapshot(), ignored=UNTOLD))
     assert differences == []
     found = {row["stream_sequence"]: row for row in map(json.loads, made.manage("quarantine", "list").splitlines())}

@@ -34,19 +34,18 @@ from types import TracebackType
 from typing import Any, Self
 
 import amqp
-from oslo_config import cfg
+import sqlalchemy as sa
 
 from tests.functional.executables import PRELOADED, run_preloaded, start
+from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.rabbitmq_publisher import Publisher
 from tests.waiting import PATIENCE_SECONDS, Deadline, deadline, seconds_until, wait_until
 from watcher_sync.assembly.store import load_kinds
 from watcher_sync.model.model import Model
-from watcher_sync.storage.database import database
 from watcher_sync.storage.stored.quarantine import Quarantine
 from watcher_sync.storage.writing import journal
 from watcher_sync.storage.writing.journal import JournalRow
-from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.nova.cloud import Truth
 from watcher_sync.testing.nova.notifications import Document
 
@@ -276,12 +275,8 @@ class Installation:
         self.environment = dict(os.environ)
         self.engines: list[EngineProcess] = []
         self._names = itertools.count(1)
-        conf = cfg.ConfigOpts()
-        database.register_opts(conf)
-        conf([], default_config_files=[])
-        conf.set_override("connection", url, group="database")
         self.kinds = load_kinds()
-        self.store = Store(database.open_database(conf), self.kinds)
+        self.store = opened(url, self.kinds)
 
     def __enter__(self) -> Self:
         return self
@@ -308,6 +303,15 @@ class Installation:
             sections[section].append(f"{option} = {value}")
         path.touch(mode=0o600)  # it may have passwords
         path.write_text("".join(f"[{s}]\n" + "\n".join(lines) + "\n\n" for s, lines in sections.items()))
+
+    def tolerate_pauses(self) -> None:
+        """Its engines take no pause of the machine for an outage of the database, which their log would tell of."""
+        self.options |= {"database.commit_timeout": PATIENCE_SECONDS}
+        self.options |= {"database.idle_transaction_timeout": int(PATIENCE_SECONDS)}
+        url = sa.make_url(str(self.options.get("database.connection", self.url)))
+        if url.get_backend_name() != "sqlite":
+            url = url.update_query_dict({"connect_timeout": str(int(PATIENCE_SECONDS))})
+            self.options["database.connection"] = url.render_as_string(hide_password=False)
 
     def upgrade(self) -> None:
         """What ``watcher-sync-manage db_sync`` does, in a fraction of its time."""

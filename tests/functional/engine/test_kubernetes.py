@@ -52,6 +52,10 @@ def tables(site: Installation) -> dict[str, Any]:
     }
 
 
+def clusters(site: Installation) -> dict[str, Any]:
+    return {cluster.id: (cluster.state, cluster.has_synced) for cluster in site.store.load().snapshot().all("cluster")}
+
+
 def truth(server: KubernetesServer) -> dict[str, Any]:
     metadata = [obj["metadata"] for kind in KINDS for obj in server.objects(kind)]
     return {m["uid"]: (m["name"], m["resourceVersion"]) for m in metadata}
@@ -85,11 +89,9 @@ def test_an_engine_keeps_in_step_with_a_cluster_through_restarts_and_faults(
     engine = site.engine(site.config())
     wait_for_truth(site, server)
 
-    clusters = [json.loads(line) for line in site.manage("model", "dump", "--kind", "cluster").splitlines()]
-    assert {c["id"]: (c["state"], c["has_synced"]) for c in clusters} == {
-        "edge": ("connected", True),
-        "dead": ("disconnected", None),
-    }
+    wait_until(lambda: clusters(site) == {"edge": ("connected", True), "dead": ("disconnected", None)})
+    dumped = [json.loads(line) for line in site.manage("model", "dump", "--kind", "cluster").splitlines()]
+    assert {c["id"]: (c["state"], c["has_synced"]) for c in dumped} == clusters(site)
     assert engine.terminate()[0] == 0, engine.log[-2000:]
     site.check_journal()
 

@@ -24,6 +24,7 @@ def site(install: Callable[..., Installation], request: pytest.FixtureRequest) -
     """One source, engines that stand by."""
     url = request.getfixturevalue(request.param)
     made = install(url, engine__enabled_sources="nova", engine__standby="true", engine__batch_size=100)
+    made.tolerate_pauses()
     made.upgrade()
     return made
 

@@ -63,6 +63,7 @@ def test_sigterm_under_load_ends_in_time_with_status_0_and_nothing_acked_uncommi
 ) -> None:
     nova = line("nova")
     site = install(postgresql_url, engine__enabled_sources="nova")
+    site.tolerate_pauses()
     site.options |= nova.source("nova")
     site.upgrade()
     cloud = CloudSimulator(seed=71, hosts=20, instances=200)

@@ -16,6 +16,8 @@ class Wire:
     def __init__(self, target: int) -> None:
         self.target = target
         """The port that connections made from now on lead to."""
+        self._lock = threading.Lock()
+        """Guards the ends: a connection that is accepted during a cut is cut, too."""
         self._ends: list[socket.socket] = []
         self._server: socket.socket | None = None
         self.port = free_port()  # no outgoing connection takes it while the wire is cut
@@ -28,19 +30,24 @@ class Wire:
 
     def cut(self) -> None:
         """End all connections and take no more."""
-        server, self._server = self._server, None
-        for end in [*([server] if server else []), *self._ends]:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
-        self._ends.clear()
+        with self._lock:
+            server, self._server = self._server, None
+            ends, self._ends = self._ends, []
+        for end in [*([server] if server else []), *ends]:
+            _end(end)
 
     def _accept(self, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while True:
                 near, _ = server.accept()
                 far = socket.create_connection(("127.0.0.1", self.target))
-                self._ends += [near, far]
+                with self._lock:
+                    is_whole = self._server is server
+                    self._ends += [near, far] if is_whole else []
+                if not is_whole:
+                    _end(near)
+                    _end(far)
+                    return
                 for one, other in ((near, far), (far, near)):
                     threading.Thread(target=self._copy, args=(one, other), daemon=True).start()
 
@@ -50,3 +57,9 @@ class Wire:
                 other.sendall(data)
         with contextlib.suppress(OSError):
             other.shutdown(socket.SHUT_RDWR)
+
+
+def _end(end: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()

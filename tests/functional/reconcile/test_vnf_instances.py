@@ -160,10 +160,12 @@ def synced(site: Installation, source: str) -> Any:
 def test_while_an_operation_is_in_progress_sync_skips_it_and_a_second_operation_gets_409(
     site: Installation, server: KubernetesServer
 ):
+    site.options["operations.lease_time"] = 600  # a pause of the machine does not end the operation
     engine = started(site)
     read = Reader(site)
     read("POST", "/v1/vnf_instances", 201, json={"id": "v1", **BODY})
     wait_until(lambda: read.vnf("v1")[0] == 0, what="the first level")
+    wait_until(lambda: synced(site, "edge") is not None, what="a full sync, so that the next one is far away")
     leases = OperationLeases(site.store.database, site.store.tables)
     wait_until(lambda: leases.running("vnf_instance", ["v1"]) == {}, what="the end of the sync that wrote it")
     lease = read("POST", "/v1/vnf_instances/v1/operations", 201, json={"operation": "SCALE", "holder": "tacker"})
