@@ -11,7 +11,7 @@ from typing import Final
 
 from tests.functional.sources.rabbitmq_source import Observed, Sender, sending
 from tests.services.rabbitmq import RabbitMQNode
-from tests.waiting import deadline, wait_until
+from tests.waiting import Deadline, deadline, wait_until
 from watcher_sync.sources.base import SourceState
 
 CONSUMERS: Final = 5
@@ -22,11 +22,11 @@ _LIE_SECONDS: Final = 20.0
 class _Witness:
     """Compares the number of sources that are connected with the number of consumers that the broker knows.
 
-    :ivar lies: for how long more sources were connected than the broker had consumers, each time it was too long.
+    :ivar lies: how many more sources were connected than the broker had consumers, each time it was for too long.
     """
 
     def __init__(self, node: RabbitMQNode, name: str, sources: Sequence[Observed]) -> None:
-        self.lies: list[float] = []
+        self.lies: list[int] = []
         self._sender = Sender(node, name)
         self._sources = sources
         self._stop = threading.Event()
@@ -41,16 +41,16 @@ class _Witness:
         self._sender.close()
 
     def _run(self) -> None:
-        since: float | None = None
+        limit: Deadline | None = None
         while not self._stop.wait(0.02):
             connected = sum(one.status.state is SourceState.CONNECTED for one in self._sources)
-            now = time.monotonic()
-            if self._sender.consumers() >= connected:
-                since = None
-            elif since is None:
-                since = now
-            elif now - since > _LIE_SECONDS:
-                self.lies.append(now - since)
+            unknown = connected - self._sender.consumers()
+            if unknown <= 0:
+                limit = None
+            elif limit is None:
+                limit = Deadline(_LIE_SECONDS)
+            elif limit.is_over:
+                self.lies.append(unknown)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import nats
 import pytest
@@ -13,6 +13,7 @@ from nats.aio.msg import Msg
 from nats.errors import ConnectionClosedError
 
 from tests.services.ensure import url_of
+from tests.waiting import eventually
 from watcher_sync.sources.nats.connection import NatsConnection
 from watcher_sync.sources.nats.messages import NatsMessage
 
@@ -27,12 +28,6 @@ async def connected(**options: object) -> AsyncIterator[NatsConnection]:
         await client.close()
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 def test_messages_with_and_without_headers_are_handed_over_in_the_order_of_their_arrival() -> None:
     async def run() -> list[NatsMessage]:
         async with connected() as client:
@@ -42,7 +37,7 @@ def test_messages_with_and_without_headers_are_handed_over_in_the_order_of_their
             for number in range(200):
                 headers = {"Number": str(number)} if number % 3 else None
                 await client.publish(f"{inbox}.{number}", b"%d" % number, "answer.here", headers)
-            await until(lambda: len(taken) == 200)
+            await eventually(lambda: len(taken) == 200)
             return taken
 
     taken = asyncio.run(run())
@@ -67,11 +62,11 @@ def test_what_is_published_together_arrives_as_what_is_published_one_by_one() ->
             messages = [(f"{inbox}.{n}", payload) for n, payload in enumerate([b"", b"+ACK", b'-NAK {"delay": 1}'])]
             await client.publish_all(messages)
             await client.publish_all([])
-            await until(lambda: len(arrived) == 3)
+            await eventually(lambda: len(arrived) == 3)
             together = arrived[:]
             for subject, payload in messages:
                 await client.publish(subject, payload)
-            await until(lambda: len(arrived) == 6)
+            await eventually(lambda: len(arrived) == 6)
             await observer.close()
             return [together, arrived[3:]]
 
@@ -97,7 +92,7 @@ def test_a_listener_that_fails_costs_its_message_only() -> None:
             await client.listen(inbox, listener)
             for data in (b"1", b"bad", b"2"):
                 await client.publish(inbox, data)
-            await until(lambda: len(taken) == 2)
+            await eventually(lambda: len(taken) == 2)
         return taken, errors
 
     taken, errors = asyncio.run(run())

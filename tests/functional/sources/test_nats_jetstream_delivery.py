@@ -111,14 +111,17 @@ def test_many_messages_come_once_each_and_in_order(own_nats: Server, dcm: Dcm, c
 
 def test_a_lone_message_is_not_delayed(own_nats: Server, dcm: Dcm) -> None:
     engine = Engine(acks=True)
-    delays = []
+    numbers = itertools.count()
+
+    def delay() -> float:
+        n, began = next(numbers), time.monotonic()
+        dcm.publish(cloud_event(n))
+        wait_until(lambda: len(engine.events) == n + 1)
+        return engine.arrived[-1] - began
+
     with reading(engine, own_nats.url):
-        for n in range(20):
-            began = time.monotonic()
-            dcm.publish(cloud_event(n))
-            wait_until(lambda n=n: len(engine.events) == n + 1)
-            delays.append(engine.arrived[-1] - began)
-    assert min(delays) < 0.05
+        # A busy machine delays each of them more or less, and what waits on purpose all of them.
+        wait_until(lambda: delay() < 0.05, what="a message without a delay")
 
 
 def test_what_is_not_acked_comes_again_and_what_is_acked_does_not(own_nats: Server, dcm: Dcm) -> None:

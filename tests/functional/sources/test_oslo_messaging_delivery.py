@@ -51,7 +51,8 @@ def test_the_events_of_each_priority_arrive_in_order(publisher: Publisher) -> No
 
 def test_an_event_leaves_the_broker_only_after_its_ack(publisher: Publisher) -> None:
     engine = Engine(acks=False)
-    with listening(publisher.name, engine) as source:
+    # The broker delivers the second message when it has the ack of the first one.
+    with listening(publisher.name, engine, f"{BROKER}?rabbit_qos_prefetch_count=1") as source:
         publisher.publish(wrap(envelope(1)))
         wait_until(lambda: engine.events)
         publisher.publish(wrap(envelope(2)))

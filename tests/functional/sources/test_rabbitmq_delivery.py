@@ -162,7 +162,7 @@ def test_an_ack_that_comes_after_its_channel_was_closed_acknowledges_nothing(pub
 
 
 def test_above_the_limit_of_bytes_nothing_more_is_read_until_the_engine_settles(
-    publisher: Publisher,
+    publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = wrap(envelope(1, payload={"pad": "x" * 400_000}))
     engine = Engine(acks=False)
@@ -173,6 +173,8 @@ def test_above_the_limit_of_bytes_nothing_more_is_read_until_the_engine_settles(
         wait_until(lambda: "paused" in source.status().detail)
         assert len(engine.events) <= most
         wait_until(lambda: publisher.waiting() == 250)
+        # No pause of the machine is another one of the source.
+        monkeypatch.setattr("watcher_sync.sources.rabbitmq.consumer._MAX_HOLD_SECONDS", 600.0)
         engine.acks = True
         count = len(engine.events)
         source.ack(engine.events)

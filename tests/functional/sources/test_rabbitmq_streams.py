@@ -183,7 +183,7 @@ def test_a_lost_connection_delivers_nothing_twice(stream: Stream) -> None:
             wait_until(lambda: len(reader.ids) >= 40)
             for reconnects in range(1, 4):
                 proxy.reset()
-                wait_until(lambda: reader.status.reconnects == reconnects)  # noqa: B023 - waits here and now
+                wait_until(lambda: reader.status.reconnects >= reconnects)  # noqa: B023 - waits here and now
             assert reader.ids == ids[: len(reader.ids)]
             reader.acks = True
             for batch in list(reader.batches):

@@ -65,7 +65,7 @@ def kubectl(kubectl_path: str, tmp_path: Path) -> Iterator[Kubectl]:
         yield Kubectl(kubectl_path, tmp_path)
     finally:
         server.send_signal(signal.SIGTERM)
-        assert server.wait(DEADLINE) == 0
+        assert server.wait(deadline(DEADLINE)) == 0
         server.stdout.close()
 
 
@@ -116,14 +116,14 @@ def test_a_watch_shows_changes_as_they_come(kubectl: Kubectl) -> None:
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     try:
-        assert seen.get(timeout=DEADLINE)["type"] == "ADDED"
+        assert seen.get(timeout=deadline(DEADLINE))["type"] == "ADDED"
         kubectl("scale", "deployment", "vdu0", "--replicas=5")
-        while (event := seen.get(timeout=DEADLINE))["object"].get("status", {}).get("readyReplicas") != 5:
+        while (event := seen.get(timeout=deadline(DEADLINE)))["object"].get("status", {}).get("readyReplicas") != 5:
             assert event["type"] == "MODIFIED"
         assert kubectl("delete", "deployment", "vdu0")
-        while seen.get(timeout=DEADLINE)["type"] != "DELETED":
+        while seen.get(timeout=deadline(DEADLINE))["type"] != "DELETED":
             pass
     finally:
         watch.kill()
         watch.wait()
-        reader.join(DEADLINE)
+        reader.join(deadline(DEADLINE))

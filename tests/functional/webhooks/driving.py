@@ -65,6 +65,8 @@ class Record:
         self.arrivals: dict[str, list[Arrival]] = collections.defaultdict(list)
         self.total = 0
         self.port = 0
+        self.seconds = 0.0
+        """From a request to its answer."""
         self.paused = threading.Event()
         """While it is set, requests are read and not answered."""
 
@@ -102,6 +104,7 @@ class Record:
 def recording(*, seconds: float = 0.0) -> Iterator[Record]:
     """A receiver in a thread of its own, which answers 200 after so many seconds."""
     record = Record()
+    record.seconds = seconds
     started, loop = threading.Event(), asyncio.new_event_loop()
     stop = asyncio.Event()
 
@@ -111,7 +114,7 @@ def recording(*, seconds: float = 0.0) -> Iterator[Record]:
                 await receiver.request(reader)
                 _, headers, body = receiver.requests.pop()
                 record.note(headers, body)
-                await asyncio.sleep(seconds)
+                await asyncio.sleep(record.seconds)
                 while record.paused.is_set():
                     await asyncio.sleep(0.02)
                 writer.write(status(200))

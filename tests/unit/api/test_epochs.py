@@ -103,7 +103,16 @@ def test_a_long_poll_that_read_what_the_database_lost_meanwhile_ends_with_the_ep
 ):
     head, backup, read = client.simulate_get("/v1/events").json, Backup(store), Feed.read
     write(writer, *range(11, 16))
-    client.simulate_get("/v1/events", params={"since": head["head"] + 5, "wait": 0.1})  # the feed knows the end
+    with monkeypatch.context() as patched:  # until the feed knows the end, however late its thread begins
+        wait, waited = Feed.wait, []
+
+        def wait_for_the_end(feed, since, seconds, *more):
+            waited.append(wait(feed, since - 1, 60, *more))
+            return False
+
+        patched.setattr(Feed, "wait", wait_for_the_end)
+        client.simulate_get("/v1/events", params={"since": head["head"] + 5, "wait": 20})
+        assert waited == [True]
 
     def read_and_restore(feed, since, *limit):
         rows = read(feed, since, *limit)

@@ -10,6 +10,7 @@ import pytest
 from tests.services.servers import free_port
 from tests.simulated import cloud
 from tests.unit.client.conftest import served
+from tests.waiting import deadline
 from watcher_sync.client import Change, EventPage, Gone, ServerFailed, Unavailable, Unreachable, connect
 from watcher_sync.client.changes import ChangeStream
 from watcher_sync.commit.batch import Batch
@@ -137,8 +138,10 @@ def everything_since_0(client):
 def test_a_change_arrives_while_it_is_waited_for(client, cycle):
     events, _ = cloud(seed=3, n=20)
     following = client.events(0)
-    threading.Timer(0.2, committing, (cycle, events)).start()
+    timer = threading.Timer(0.2, committing, (cycle, events))
+    timer.start()
     assert next(following).seq == 1
+    timer.join(deadline(60))  # its last commit is before the end of the store
 
 
 def test_only_the_wanted_changes_come(client, cycle):

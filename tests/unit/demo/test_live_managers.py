@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.waiting import wait_until
 from watcher_sync.client import Conflict, OperationLost, Unavailable
 from watcher_sync.demo.live_managers import LiveManagers
 from watcher_sync.demo.network_functions import FUNCTIONS, Function
@@ -60,16 +61,6 @@ class InFlight:
         return False
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Waits until the condition is true, for 60 seconds at most."""
-    waiting = threading.Event()
-    for _ in range(6000):
-        if condition():
-            return
-        waiting.wait(0.01)
-    raise AssertionError("it did not come true")
-
-
 def managers(leases: Leases, functions: tuple[Function, ...] = FUNCTIONS) -> LiveManagers:
     return LiveManagers(lambda: leases, functions, InFlight(leases), work=(0.01, 0.02), pause=(0.001, 0.01))  # type: ignore[arg-type, return-value]
 
@@ -78,7 +69,7 @@ def test_of_two_who_want_the_same_instance_one_is_refused_and_counted() -> None:
     leases = Leases()
     found = managers(leases, FUNCTIONS[:1])
     found.start()
-    wait_for(lambda: found.refused > 2 and found.completed > 2)
+    wait_until(lambda: found.refused > 2 and found.completed > 2)
     assert found.stop(60)
     assert found.failure is None
     assert found.completed == leases.taken
@@ -96,7 +87,7 @@ def test_who_works_on_what_is_to_be_seen_meanwhile() -> None:
         seen.update(found.held().values())
         return {"lcm-1 SCALE", "lcm-2 SCALE", "lcm-1 HEAL"} <= seen
 
-    wait_for(looked)
+    wait_until(looked)
     assert found.stop(60)
 
 
@@ -108,9 +99,9 @@ def test_a_lease_that_is_lost_and_an_api_that_cannot_now_end_no_manager(problem:
     leases.problem = problem
     found = managers(leases)
     found.start()
-    wait_for(lambda: found._counts[count] > 2)
+    wait_until(lambda: found._counts[count] > 2)
     leases.problem = None
-    wait_for(lambda: found.completed > 0)
+    wait_until(lambda: found.completed > 0)
     assert found.stop(60)
     assert found.failure is None
 
@@ -120,5 +111,5 @@ def test_anything_else_ends_a_manager_and_is_told() -> None:
     leases.problem = ZeroDivisionError()
     found = managers(leases)
     found.start()
-    wait_for(lambda: isinstance(found.failure, ZeroDivisionError))
+    wait_until(lambda: isinstance(found.failure, ZeroDivisionError))
     assert found.stop(60)

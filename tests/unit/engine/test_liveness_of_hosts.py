@@ -10,6 +10,7 @@ import pytest
 
 from tests.simulated import telling
 from tests.unit.engine.conftest import Spoken, until
+from tests.waiting import PATIENCE_SECONDS
 from watcher_sync.assembly.reconcile import make_context, make_liveness
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Seen, Upsert
@@ -81,10 +82,10 @@ def test_a_source_that_loses_its_connection_makes_no_host_silent(run, store, liv
 def test_a_standby_writes_no_liveness(run, conf, store, liveness):
     conf.set_override("standby", True, group="engine")
     leader = Spoken()
-    run(leader)
+    run(leader, lease_seconds=PATIENCE_SECONDS)  # no pause of the machine is the end of its lease
     leader.say(declared("host-1", "host-2"), sign("host-1", "host-2"))
     assert until(lambda: state(store, "host-1") == "unknown")
-    standby = run(Spoken(), services=[liveness])
+    standby = run(Spoken(), services=[liveness], lease_seconds=PATIENCE_SECONDS)
     assert until(lambda: standby.engine.model.snapshot().get("compute_node", "host-1") is not None)
     (service,) = standby.engine.services
     assert not service._thread.is_alive()

@@ -396,7 +396,7 @@ def test_a_jwt_is_refreshed_on_the_open_stream_at_four_fifths_of_its_life(servic
 def test_a_token_that_is_no_jwt_is_refreshed_at_the_interval(service):
     with Watching(service, token_refresh_interval=1.0):
         (stream,) = streaming(service)
-        wait_until(lambda: len(stream.requests) == 3)
+        wait_until(lambda: len(stream.requests) >= 3)
 
     assert {each.requestType for each in stream.requests[1:]} == {events_pb2.TOKEN_REFRESH}
 
