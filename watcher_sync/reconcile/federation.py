@@ -198,7 +198,7 @@ holds if it is shorter. A SIGHUP applies a new value.
         return is_of_earlier_epoch(self.context.store.kinds[kind], entity, number)
 
     def _delete(self, scope: str, entities: Sequence[Entity]) -> int:
-        """Delete entities that are written no more since they were read; return how many.
+        """Delete entities that were not written since they were read; return how many.
 
         The deletion of an aggregate changes the zone of its hosts, but none of their versions.
         """
