@@ -207,10 +207,10 @@ def test_what_was_in_hand_when_the_connection_broke_is_acked_by_the_next_one(
         wait_until(lambda: len(engine.events) == 5)
         getattr(own_nats, ending)()
         disconnected(source, "")
+        begun = len(engine.events)
         source.ack(engine.events)
         own_nats.start()
         connected(source)
-        begun = len(engine.events)
 
         def settled() -> bool:
             source.ack(engine.events[begun:])  # what is delivered once more after the ack is with the engine again
