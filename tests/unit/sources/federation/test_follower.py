@@ -366,7 +366,7 @@ def test_an_outage_is_one_line_and_its_end_another_one(
     region = FakeRegion()
     region.write("a")
     with Following(region, 1) as following:
-        wait_until(lambda: following.follower.state is SourceState.CONNECTED)
+        wait_until(lambda: logged(caplog))  # the line follows the state
         caplog.clear()
         region.streams = False
         wait_until(lambda: following.follower.state is SourceState.DISCONNECTED)
@@ -374,7 +374,7 @@ def test_an_outage_is_one_line_and_its_end_another_one(
         wait_until(lambda: region.attempts > 4)
         region.is_away = False
         region.streams = True
-        wait_until(lambda: following.follower.state is SourceState.CONNECTED)
+        wait_until(lambda: following.follower.state is SourceState.CONNECTED and len(logged(caplog)) > 1)
     lines = logged(caplog)
     assert len(lines) == 2, lines
     assert "disconnected, retrying" in lines[0]
@@ -390,8 +390,8 @@ def test_a_stream_that_is_refused_again_and_again_is_one_outage(
     caplog.set_level(logging.INFO)
     region = FakeRegion()
     region.write("a")
-    with Following(region, 1) as following:
-        wait_until(lambda: following.follower.state is SourceState.CONNECTED)
+    with Following(region, 1):
+        wait_until(lambda: logged(caplog))  # the line follows the state
         caplog.clear()
         for _ in range(3):
             for state in (False, True):
