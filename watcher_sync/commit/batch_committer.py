@@ -165,7 +165,7 @@ class BatchCommitter(abc.ABC):
                 if len(part.events) > 1:
                     parts += halves(part)
                 else:
-                    self.store.ping()
+                    self.store.head()
                     self._commit(part, refusing(f"the database refuses it: {exc}"))
 
     def _commit(self, batch: Batch, dispatch: Dispatch) -> None:

@@ -21,6 +21,10 @@ Each dialect builds it so that text order is the order of the changes (zero-padd
 NEVER = Version("")
 """The version of a facet without a writer yet: older than every other."""
 
+ABSENT = "!"
+"""Suffix of the version of a deletion that nothing reported: a complete listing lacked the entity. It is just above the
+version itself. A later change makes the entity again, also where a reported deletion would be final."""
+
 WRITTEN_HERE = "~"
 """Prefix of the versions that our own API writes. They are newer than every event's, which begin with a digit or a
 letter."""
@@ -47,7 +51,7 @@ class Delete(msgspec.Struct, frozen=True, gc=False):
     """The entity exists no more.
 
     Every later change with an older version is stale. For a kind whose ids are never used again, every later change
-    is stale.
+    is stale, unless the version ends with :data:`ABSENT`.
     """
 
     kind: str
@@ -88,6 +92,14 @@ class Outcome(enum.StrEnum):
     IGNORED = "ignored"
     PARKED = "parked"
     QUARANTINED = "quarantined"
+
+
+def absent(version: Version) -> Version:
+    """The version of a deletion that only a listing suggests.
+
+    :param version: of the listing.
+    """
+    return Version(version + ABSENT)
 
 
 def check_id(kind: str, entity_id: str) -> None:

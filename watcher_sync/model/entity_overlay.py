@@ -220,6 +220,8 @@ class EntityOverlay:
                 if before is None and entity is not None:
                     fields.update(kind.fields)  # created again, it lost every field that was not written again
             new = Staged(kind, entity_id, old.seq, old.base, entity, tombstone, event, merged, fields)
+        if entity is not None and new.base is None:
+            new.revives = self._under.tombstone(kind.name, entity_id) is not None
         self._undo.append((key, old))
         self._staged[key] = new
         if before is None or entity is None or kind.has_weak_references or not kind.indexed_fields.isdisjoint(touched):

@@ -45,6 +45,8 @@ class Staged(msgspec.Struct, gc=False):
     """How many events touched it."""
     touched: set[str]
     """At least the fields that differ between base and entity, when there are both."""
+    revives: bool = False
+    """Whether the entity was remembered as deleted before the batch."""
 
     def delta(self) -> dict[str, tuple[Any, Any]]:
         """field -> (old, new) of the public fields that differ; empty when only versions moved."""

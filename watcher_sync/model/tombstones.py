@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory of deleted entities, for the ordering guard.
 
-Where ids are used again, the guard needs the versions (:class:`Tombstone`). Where a deletion is final, it needs only
-that the id is dead. Such a tombstone is two integers, with their place in a dictionary about 115 bytes. One is a hash
-of the id. The other one has the seq, the time within ten minutes and 22 bits of the version.
+Where an entity may appear again, the guard needs the versions (:class:`Tombstone`): where ids are used again, and after
+an absence. Where a deletion is final, it needs only that the id is dead. Such a tombstone is two integers, with their
+place in a dictionary about 115 bytes. One is a hash of the id. The other one has the seq, the time within ten minutes
+and 22 bits of the version.
 
 A hash of 60 bits takes a new id for a dead one once in 10**12 times, among a million tombstones. The bits of the
-version only tell a duplicate from a stale change in the statistics.
+version only count duplicates.
 
-Written and read by the thread that writes the model.
+For the thread that writes the model.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from watcher_sync.model.changes import Version
+from watcher_sync.model.changes import ABSENT, Version
 
 _HASH_MASK: Final = (1 << 60) - 1
 _EPOCH: Final = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
@@ -39,6 +40,11 @@ class Tombstone(msgspec.Struct, frozen=True, gc=False):
     seq: int = 0
     check: int = -1
     """A hash of the version of the deletion, where ``versions`` is empty."""
+
+    @property
+    def is_of_absence(self) -> bool:
+        """Whether only a listing suggests the deletion."""
+        return any(version.endswith(ABSENT) for version in self.versions)
 
     def is_of(self, version: Version, position: int) -> bool:
         """Whether this version deleted the entity, as far as it is remembered.
@@ -103,7 +109,7 @@ class WholeTombstones:
 
 
 class FinalTombstones:
-    """Tombstones in short, for kinds whose ids are never used again.
+    """Tombstones in short, for kinds whose ids are never used again; whole where only a listing suggests the deletion.
 
     :param position: of the kind's anchor facet.
     """
@@ -112,25 +118,33 @@ class FinalTombstones:
         self._position = position
         # Hash of the id -> seq, time and check bits.
         self._found: dict[int, int] = {}
+        self._absent = WholeTombstones()
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._found) + len(self._absent)
 
     def get(self, entity_id: str) -> Tombstone | None:
-        """As :class:`Tombstones`; its time is up to ten minutes late."""
+        """As :class:`Tombstones`; the time of a final one is up to ten minutes late."""
         packed = self._found.get(hash(entity_id) & _HASH_MASK)
         if packed is None:
-            return None
+            return self._absent.get(entity_id)
         units = (packed >> _CHECK_BITS) & _TIME_MASK
         seq = packed >> _CHECK_BITS + _TIME_BITS
         return Tombstone(entity_id, (), _EPOCH + units * _UNIT, seq, packed & _CHECK_MASK)
 
     def states(self) -> dict[object, tuple[int, object]]:
         """As :class:`Tombstones`."""
-        return {key: (packed >> _CHECK_BITS + _TIME_BITS, packed & _CHECK_MASK) for key, packed in self._found.items()}
+        found: dict[object, tuple[int, object]] = dict(self._absent.states())
+        for key, packed in self._found.items():
+            found[key] = packed >> _CHECK_BITS + _TIME_BITS, packed & _CHECK_MASK
+        return found
 
     def add(self, tombstone: Tombstone) -> None:
         """As :class:`Tombstones`."""
+        if tombstone.is_of_absence:
+            self._absent.add(tombstone)
+            return
+        self._absent.discard(tombstone.id)
         check = _check_of(tombstone.versions[self._position]) if tombstone.versions else tombstone.check
         units = _units_of(tombstone.deleted_at)
         packed = (tombstone.seq << _TIME_BITS | units) << _CHECK_BITS | check
@@ -139,6 +153,7 @@ class FinalTombstones:
     def discard(self, entity_id: str) -> None:
         """As :class:`Tombstones`."""
         self._found.pop(hash(entity_id) & _HASH_MASK, None)
+        self._absent.discard(entity_id)
 
     def forget(self, before: datetime.datetime) -> int:
         """As :class:`Tombstones`."""
@@ -147,7 +162,7 @@ class FinalTombstones:
         forgotten = len(self._found) - len(left)
         if forgotten:
             self._found = left  # a dictionary does not shrink when its keys are deleted
-        return forgotten
+        return forgotten + self._absent.forget(before)
 
 
 def _units_of(time: datetime.datetime) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, NotYet
-from watcher_sync.model.changes import Change, Delete, Doubtful, Outcome, Seen, Upsert, Version, check_key
+from watcher_sync.model.changes import ABSENT, Change, Delete, Doubtful, Outcome, Seen, Upsert, Version, check_key
 from watcher_sync.model.clock import NO_LIMIT, ClockLimit
 from watcher_sync.model.entity_overlay import EntityOverlay, flag
 from watcher_sync.model.model import NESTED, Key, differ
@@ -122,7 +122,7 @@ class Transaction(EntityOverlay):
         kind = self._kinds.get(change.kind) or self._kind(change.kind)
         check_key(change)
         entity, tombstone = self._current((kind.name, change.id))
-        if tombstone is not None and not kind.ids_reused:
+        if tombstone is not None and not kind.ids_reused and not tombstone.is_of_absence:
             is_same = tombstone.is_of(change.version, kind.anchor_position)
             return Outcome.DUPLICATE if is_same else Outcome.STALE
         if entity is not None:
@@ -183,7 +183,7 @@ class Transaction(EntityOverlay):
         check_key(change)
         entity, tombstone = self._current((kind.name, change.id))
         anchor = kind.anchor_position
-        if tombstone is not None and not kind.ids_reused:
+        if tombstone is not None and not kind.ids_reused and not tombstone.is_of_absence:
             return Outcome.DUPLICATE if tombstone.is_of(change.version, anchor) else Outcome.STALE
         if entity is not None:
             versions = entity.versions
@@ -191,7 +191,7 @@ class Transaction(EntityOverlay):
             versions = tombstone.versions
         else:
             versions = kind.no_versions
-        if kind.ids_reused or entity is None:
+        if kind.ids_reused or change.version.endswith(ABSENT):
             if change.version == versions[anchor]:
                 return Outcome.DUPLICATE
             if change.version < versions[anchor]:

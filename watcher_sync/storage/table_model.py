@@ -221,7 +221,7 @@ def load_rows(connection: sa.Connection, tables: Tables, kinds: Kinds, only: Onl
             Tombstone(row.id, versions_of(kinds[row.kind], row.versions), row.deleted_at, row.seq),
         )
         for row in connection.execute(tombstones)
-        if row.kind in kinds
+        if row.kind in kinds and model.get(row.kind, row.id) is None
     ]
     model.write(written, head, position.mark)
     model.epoch = position.epoch

@@ -48,7 +48,7 @@ def engine() -> Engine:
     return Engine()
 
 
-def test_410_within_the_stream_is_a_relist_with_synthetic_deletes(engine, tmp_path):
+def test_410_within_the_stream_is_a_relist_that_finds_what_is_absent(engine, tmp_path):
     with KubernetesServer() as server:
         server.load(bare_pods(5))
         with following(server, tmp_path, engine, watch_list=False) as source:
@@ -66,13 +66,13 @@ def test_410_within_the_stream_is_a_relist_with_synthetic_deletes(engine, tmp_pa
             wait_for_truth(server, engine)
             told = [(e.type, e.subject) for e in engine.events[before:] if e.type.startswith("kubernetes.pod.")]
             assert sorted(told) == [
+                ("kubernetes.pod.absent", ""),
                 ("kubernetes.pod.added", "new"),
-                ("kubernetes.pod.deleted", ""),
                 ("kubernetes.pod.listed", ""),
                 ("kubernetes.pod.modified", "pod-000001"),
             ]
-            (deleted,) = [e for e in engine.events[before:] if e.type == "kubernetes.pod.deleted"]
-            assert json.loads(deleted.data) == {"metadata": {"uid": uid}}
+            (absent,) = [e for e in engine.events[before:] if e.type == "kubernetes.pod.absent"]
+            assert json.loads(absent.data) == {"metadata": {"uid": uid}}
             wait_until(lambda: only(source).progress.relists == 2)  # counted after the events
 
 

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from tests.simulated import NOON, play, telling, told, whole
 from tests.unit.model.kinds import kinds
 from watcher_sync.exceptions import InvalidEvent, NotYet
-from watcher_sync.model.changes import Delete, Outcome, Seen, Upsert
+from watcher_sync.model.changes import Delete, Outcome, Seen, Upsert, Version, absent
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.reconcile.repair import after
 
 FACETS = {"state": "owner", "placement": "place", "size": "size"}
 
@@ -120,6 +121,44 @@ def test_where_ids_are_used_again_the_newest_of_upserts_and_deletions_wins_in_an
         apply(model, change)
     expected = meaning(changes, final=False)
     assert list(model.snapshot().dump("slot")) == [{"id": i, **expected[i]} for i in sorted(expected)]
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(
+    kinds_of=st.lists(
+        st.tuples(st.sampled_from("ab"), st.sampled_from(["lives", "lives", "absent", "absent", "deleted"])),
+        min_size=1,
+        max_size=8,
+    ),
+    data=st.data(),
+)
+def test_an_absence_yields_to_what_is_newer_and_a_deletion_does_not_in_any_order(kinds_of, data):
+    changes, deleted = [], set()
+    for v, (i, what) in enumerate(kinds_of):
+        version = Version(f"{v:03}")
+        if what == "lives":
+            changes.append(upsert("ticket", i, version, state=f"owner-{v}"))
+        else:
+            changes.append(Delete("ticket", i, version if what == "deleted" else absent(version)))
+            deleted |= {i} if what == "deleted" else set()
+    order = data.draw(st.permutations(changes + data.draw(st.lists(st.sampled_from(changes), max_size=4))))
+    model, size = Model(kinds()), data.draw(st.integers(1, len(order)))
+    for start in range(0, len(order), size):
+        apply(model, *order[start : start + size])
+    expected = {i: fields for i, fields in meaning(changes, final=False).items() if i not in deleted}
+    blank = {"owner": None, "place": None, "size": None}
+    assert list(model.snapshot().dump("ticket")) == [{"id": i, **blank, **expected[i]} for i in sorted(expected)]
+
+
+def test_an_absence_is_older_than_the_next_change_and_newer_than_a_repair_before_it(model):
+    apply(model, upsert("ticket", "a", "005", state="before"))
+    assert apply(model, Delete("ticket", "a", absent("005"))) == [Outcome.APPLIED]
+    assert apply(model, Delete("ticket", "a", absent("005"))) == [Outcome.DUPLICATE]
+    assert apply(model, upsert("ticket", "a", "005", state="again")) == [Outcome.STALE]
+    assert apply(model, upsert("ticket", "a", after(absent("005")), state="repaired")) == [Outcome.APPLIED]
+    assert apply(model, upsert("ticket", "a", "006", state="next")) == [Outcome.APPLIED]
+    assert apply(model, Delete("ticket", "a", absent("005"))) == [Outcome.STALE]
 
 
 def test_an_older_change_of_one_facet_does_not_hide_a_newer_one_of_another(model):

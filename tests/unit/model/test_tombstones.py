@@ -8,11 +8,12 @@ import gc
 import tracemalloc
 import uuid
 
+import msgspec
 import pytest
 
 from tests.simulated import NOON
 from watcher_sync.model import tombstones as tombstones_module
-from watcher_sync.model.changes import Version
+from watcher_sync.model.changes import Version, absent
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.tombstones import FinalTombstones, Tombstone
@@ -64,6 +65,21 @@ def test_a_short_tombstone_has_the_seq_the_time_and_the_version_that_the_guard_a
     tombstones.add(found)
     assert tombstones.get("a") == found
     assert tombstones.get("b") is None
+
+
+def test_an_absence_is_remembered_whole_until_a_deletion_is_reported():
+    tombstones, version = FinalTombstones(0), absent(Version("005"))
+    absence = Tombstone("a", (version, Version("")), NOON, 7)
+    tombstones.add(absence)
+    assert (tombstones.get("a"), len(tombstones), tombstones.states()) == (absence, 1, {"a": (7, absence.versions)})
+    tombstones.add(tombstone("a", seq=8))
+    found = tombstones.get("a")
+    assert found is not None
+    assert (found.is_of_absence, found.seq, len(tombstones)) == (False, 8, 1)
+    tombstones.add(msgspec.structs.replace(absence, id="b"))
+    tombstones.discard("b")
+    tombstones.add(msgspec.structs.replace(absence, id="c"))
+    assert (tombstones.forget(NOON + DAY), len(tombstones)) == (2, 0)
 
 
 def test_only_older_tombstones_are_forgotten():

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects of Kubernetes become changes of pods, workloads and clusters.
 
-The version is the event's sequence, which its source counts. A uid is never used again, so a deletion is final. An
-object that equals the model's, resourceVersion included, is a duplicate.
+The version is the event's sequence, which its source counts. A uid is never used again, so a reported deletion is
+final. An older object that a ``listed`` event lacks is deleted until something shows it alive. An object that equals
+the model's, resourceVersion included, is a duplicate.
 
 ``workload_uid`` follows from a pod and its ReplicaSet, which arrive in any order. The handler computes it when either
 changes. It reads the view after it yields a change, so a stale event has no further effect.
-
-A ``listed`` event has all uids of one kind in its scope: older entities that it lacks are deleted.
 
 Guaranteed: any permutation and repetition of other events ends in the same model. Pure; for any thread.
 """
@@ -23,7 +22,7 @@ from watcher_sync.events import KUBERNETES_WATCH, NATIVE, Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.base import Handler
 from watcher_sync.handlers.kubernetes.payloads import ClusterState, Listed, read
-from watcher_sync.model.changes import Change, Delete, Upsert, Version
+from watcher_sync.model.changes import Change, Delete, Upsert, Version, absent
 from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import Pod, Workload
 from watcher_sync.model.scopes import EntityScope
@@ -56,12 +55,14 @@ class KubernetesHandler(Handler):
         "kubernetes.pod.added": "on_pod",
         "kubernetes.pod.modified": "on_pod",
         "kubernetes.pod.deleted": "on_pod_deleted",
+        "kubernetes.pod.absent": "on_pod_absent",
         "kubernetes.pod.listed": "on_pods_listed",
         **{f"kubernetes.{kind}.{what}": "on_workload" for kind in _KINDS for what in ("added", "modified")},
         **{f"kubernetes.daemonset.{what}": "on_daemon_set" for what in ("added", "modified")},
         "kubernetes.*.added": "on_other_object",
         "kubernetes.*.modified": "on_other_object",
         "kubernetes.*.deleted": "on_workload_deleted",
+        "kubernetes.*.absent": "on_workload_absent",
         "kubernetes.*.listed": "on_workloads_listed",
         "kubernetes.cluster.connected": "on_cluster",
         "kubernetes.cluster.disconnected": "on_cluster",
@@ -73,6 +74,7 @@ class KubernetesHandler(Handler):
     # The origin is the cluster, so it comes from a configuration: a CloudEvent could name any cluster.
     envelopes: ClassVar[Collection[str]] = (NATIVE, KUBERNETES_WATCH)
     reserved: ClassVar[Collection[str]] = (
+        "kubernetes.*.absent",
         "kubernetes.*.listed",
         "kubernetes.cluster.connected",
         "kubernetes.cluster.disconnected",
@@ -105,6 +107,13 @@ class KubernetesHandler(Handler):
         """
         return (Delete("pod", read(event, Object).metadata.uid, _version(event)),)
 
+    def on_pod_absent(self, event: Event, view: View) -> Iterable[Change]:
+        """A listing lacks a pod; see :data:`~watcher_sync.model.changes.ABSENT`.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        return (Delete("pod", read(event, Object).metadata.uid, absent(_version(event))),)
+
     def on_pods_listed(self, event: Event, view: View) -> Iterator[Change]:
         """Pods that are not in a complete listing do not exist.
 
@@ -113,7 +122,7 @@ class KubernetesHandler(Handler):
         listed, version = read(event, Listed), _version(event)
         for pod in view.by("pod", "cluster", event.origin):
             if pod.id not in listed.uids and _older(pod, listed, _POD_STATE, version):
-                yield Delete("pod", pod.id, version)
+                yield Delete("pod", pod.id, absent(version))
 
     def on_workload(self, event: Event, view: View) -> Iterator[Change]:
         """A Deployment, ReplicaSet or StatefulSet as it is now, and the pods that are traced through it.
@@ -162,6 +171,15 @@ class KubernetesHandler(Handler):
         yield Delete("workload", uid, version)
         yield from _trace_all(uid, version, view)
 
+    def on_workload_absent(self, event: Event, view: View) -> Iterator[Change]:
+        """A listing lacks a workload; its pods lose their workload.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        uid, version = read(event, Object).metadata.uid, _version(event)
+        yield Delete("workload", uid, absent(version))
+        yield from _trace_all(uid, version, view)
+
     def on_workloads_listed(self, event: Event, view: View) -> Iterator[Change]:
         """Workloads of one kind that are not in a complete listing do not exist.
 
@@ -176,7 +194,7 @@ class KubernetesHandler(Handler):
                 and workload.id not in listed.uids
                 and _older(workload, listed, _WORKLOAD_STATE, version)
             ):
-                yield Delete("workload", workload.id, version)
+                yield Delete("workload", workload.id, absent(version))
                 yield from _trace_all(workload.id, version, view)
 
     def on_cluster(self, event: Event, view: View) -> Iterable[Change]:

@@ -31,7 +31,6 @@ from watcher_sync.model.vnf.evaluation import Observation, evaluate
 from watcher_sync.model.vnf.matching import top_of
 from watcher_sync.reconcile.base import Context
 from watcher_sync.reconcile.drift import Divergence, LiveView, compare
-from watcher_sync.reconcile.repair import FIRST
 from watcher_sync.sources.kubernetes.connection import ApiConnection
 from watcher_sync.sources.kubernetes.resources import KNOWN, Resource
 from watcher_sync.sources.kubernetes.target import ClusterTarget, ListingPart
@@ -45,6 +44,8 @@ _COMPARED: Final = ("workload", "pod")
 class Comparison(msgspec.Struct, kw_only=True):
     """What a cluster has, and where the model differs."""
 
+    since: int
+    """The journal's seq before the listing began."""
     live: LiveView
     requests: int
     failures: Mapping[str, str]
@@ -95,6 +96,7 @@ class ClusterComparer:
         :param deadline: ``time.monotonic()`` by which the listing is to end.
         :raises ReconcileError: when nothing could be listed.
         """
+        since = self._context.store.head()
         # Before the listing: a view over the tables shows the state of the moment at which it is read.
         known = {kind: _known(base, kind, target.cluster, namespace) for kind in _COMPARED}
         live = self._live_view(known)
@@ -119,6 +121,7 @@ class ClusterComparer:
             now = self._context.view()
             found = [(what, event) for what, event in found if what.is_unwritten_since(now)]
         return Comparison(
+            since=since,
             live=live,
             requests=requests,
             failures=failures,
@@ -172,7 +175,7 @@ class ClusterComparer:
         """Return that an entity exists in the model alone, with its deletion."""
         part = ListingPart(resource=listed[_object_kind(entity)].resource, namespace=None)
         data = msgspec.json.encode({"metadata": {"uid": entity.id}})
-        event = part.event(data, source=target.source, cluster=target.cluster, what="deleted")
+        event = part.event(data, source=target.source, cluster=target.cluster, what="absent")
         return Divergence(kind=kind, id=entity.id, model=entity, live=None), event
 
     def created_but_gone(
@@ -188,9 +191,15 @@ class ClusterComparer:
         :param namespace, deadline: as for :meth:`compare`.
         :returns: (what is gone, the event that corrects it).
         """
-        created = [what for what, _ in comparison.found if what.model is None]
-        if not created:
+        if all(what.model is not None for what, _ in comparison.found):
             return []
+        now = self._context.view()
+        written = {(k, e.id): e for k in _COMPARED for e in _known(now, k, target.cluster, namespace)}
+        created = [
+            written[what.kind, what.id]
+            for what, _ in comparison.found
+            if what.model is None and (what.kind, what.id) in written
+        ]
         live = self._live_view({})
         lists, requests = _list(target, connection, live, namespace, deadline)
         comparison.requests += requests
@@ -198,9 +207,9 @@ class ClusterComparer:
         unknown = {listed.resource.kind for listed in lists if listed.failure is not None} | target.unfollowed
         listed = _listed_kinds(lists, unknown, namespace)
         return [
-            self._gone(target, what.kind, _as_created(what), listed)
-            for what in created
-            if what.id not in live.found[what.kind] and what.live is not None and _is_listed(what.live.entity, listed)
+            self._gone(target, kind_of(type(entity)).name, entity, listed)
+            for entity in created
+            if entity.id not in live.found[kind_of(type(entity)).name] and _is_listed(entity, listed)
         ]
 
     def drifted_instances(
@@ -218,13 +227,6 @@ class ClusterComparer:
             now = self._context.view()
             drifted = [(v, o) for v, o in drifted if _is_unwritten(v, now)]
         return drifted
-
-
-def _as_created(what: Divergence) -> Entity:
-    """Return an entity as the repair creates it."""
-    assert what.live is not None
-    entity = what.live.entity
-    return msgspec.structs.replace(entity, versions=tuple(FIRST for _ in kind_of(type(entity)).facets))
 
 
 def _failures(lists: Sequence[ListingPart]) -> dict[str, str]:

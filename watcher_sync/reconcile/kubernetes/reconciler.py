@@ -171,7 +171,7 @@ class KubernetesReconciler(Reconciler):
                     f"max_delete_percent); watcher-sync-manage reconcile --allow-deletes {target.cluster} says that "
                     "it is so"
                 )
-            self._healer.heal(comparison.found, actor=actor)
+            self._healer.heal(comparison.found, since=comparison.since, actor=actor)
             self._delete_created_but_gone(target, comparison, instance.namespace, deadline, actor)
             observation = self._sync.sync(entity_id, unknown=comparison.unknown, source=target.source, actor=actor)
         if observation is None:
@@ -199,7 +199,8 @@ class KubernetesReconciler(Reconciler):
                 for what, event in comparison.found
                 if policy.get(what.kind, HEAL) == HEAL
                 and not (what.kind in refused and None in (what.model, what.live))
-            ]
+            ],
+            since=comparison.since,
         )
         return written, deleted + self._delete_created_but_gone(target, comparison, None, deadline)
 
@@ -214,7 +215,7 @@ class KubernetesReconciler(Reconciler):
         """Delete what was created from the listing and is gone meanwhile. Return how many were deleted."""
         connection = self._connections[target.cluster]
         gone = self._comparer.created_but_gone(comparison, target, connection, namespace, deadline)
-        return self._healer.heal(gone, actor=actor)[1]
+        return self._healer.heal(gone, since=comparison.since, actor=actor)[1]
 
     # VNF instances
 

@@ -48,7 +48,7 @@ class ListingPart(msgspec.Struct, kw_only=True):
     def event(self, data: bytes, *, source: str, cluster: str, what: str = "added") -> Event:
         """Return the event that a reflector would emit for an object, without a place in the order.
 
-        :param what: added, or deleted.
+        :param what: added, or absent.
         """
         return Event(
             id="",

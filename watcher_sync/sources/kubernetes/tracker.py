@@ -5,7 +5,7 @@ Attributes of the tracker: uid -> resourceVersion of every object that was seen 
 version is already known makes no event.
 
 * Resource versions are opaque here; only equality is tested.
-* A complete listing makes a synthetic deletion for each known object that it lacks, and a ``listed`` event with the
+* A complete listing makes an ``absent`` event for each known object that it lacks, and a ``listed`` event with the
   uids of all existing objects. After a restart nothing is known, so the handler uses ``listed`` to find deletions.
 * A listing with an unreadable object makes neither, because that object may be any of the known ones.
 
@@ -25,7 +25,7 @@ from watcher_sync.sources.kubernetes.lister_watcher import ListerWatcher, Object
 
 _UNREADABLE_UID: Final = ""
 """Represents, in a set of uids, an object whose uid cannot be read."""
-_EVENTS: Final = ("added", "modified", "deleted", "listed", "undecodable")
+_EVENTS: Final = ("added", "modified", "deleted", "absent", "listed", "undecodable")
 
 
 class ObjectTracker:
@@ -116,7 +116,7 @@ class ObjectTracker:
         if _UNREADABLE_UID in seen:
             return None
         gone = [uid for uid in self._versions if uid not in seen]
-        events = [self._event("deleted", uid, "deleted", _only_uid(uid), version) for uid in gone]
+        events = [self._event("absent", uid, "absent", _only_uid(uid), version) for uid in gone]
         data = {
             "kind": self._api.resource.kind,
             "namespace": self._api.namespace,
@@ -163,5 +163,5 @@ class ObjectTracker:
 
 
 def _only_uid(uid: str) -> bytes:
-    """The data of a synthetic deletion."""
+    """The data of an ``absent`` event."""
     return msgspec.json.encode({"metadata": {"uid": uid}})

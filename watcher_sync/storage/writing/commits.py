@@ -228,7 +228,7 @@ class CommitWriter:
             if s.entity is not None:
                 versions = journal.versions_text(s.kind, s.entity.versions)
                 changed.setdefault(name, []).append((s, versions))
-                if s.base is None and (s.kind.ids_reused or s.kind.is_placeholder):
+                if s.base is None and (s.revives or s.kind.ids_reused or s.kind.is_placeholder):
                     revived.append((name, s.id))
             elif s.tombstone is not None:
                 versions = journal.versions_text(s.kind, s.tombstone.versions)
@@ -324,8 +324,11 @@ class CommitStore(Protocol):
         :raises DatabaseUnavailable: the database is unavailable.
         """
 
-    def ping(self) -> None:
-        """:raises DatabaseUnavailable: the database does not answer."""
+    def head(self) -> int:
+        """The seq of the journal's last row.
+
+        :raises DatabaseUnavailable: the database does not answer.
+        """
 
     def persist_last_seen(self, seen: Mapping[str, Mapping[str, datetime.datetime]]) -> None:
         """Write kind -> id -> the time when an entity was last seen.

@@ -61,10 +61,13 @@ class LockedStore:
         with translated(), self._connection.begin_nested():
             self._store.write(self._connection, prepared)
 
-    def ping(self) -> None:
-        """:raises DatabaseUnavailable: the database does not answer."""
+    def head(self) -> int:
+        """The seq of the journal's last row.
+
+        :raises DatabaseUnavailable: the database does not answer.
+        """
         with translated():
-            journal.read_head(self._connection, self.tables)
+            return journal.read_head(self._connection, self.tables)
 
     def persist_last_seen(self, seen: Mapping[str, Mapping[str, datetime.datetime]]) -> None:
         """Write kind -> id -> the time when an entity was last seen, into the transaction.

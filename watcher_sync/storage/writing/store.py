@@ -261,10 +261,13 @@ class Store:
         self.commits.dispose()
         self.database.dispose()
 
-    def ping(self) -> None:
-        """:raises DatabaseUnavailable: when the database does not answer."""
+    def head(self) -> int:
+        """The seq of the journal's last row.
+
+        :raises DatabaseUnavailable: when the database does not answer.
+        """
         with self.connect() as connection:
-            journal.read_head(connection, self.tables)
+            return journal.read_head(connection, self.tables)
 
     def persist_last_seen(self, seen: Mapping[str, Mapping[str, datetime.datetime]]) -> None:
         """Write times that are newer than those in the rows, in a transaction of its own. No journal, no seq.
@@ -339,7 +342,7 @@ class Store:
             if self.database.dialect.name in ("mysql", "mariadb") and any(
                 has_row_above(s.parameters, limit) for s in prepared.statements
             ):
-                self.ping()
+                self.head()
                 raise RowRefused(f"a row of more than {limit} bytes ended the connection: {exc}") from exc
             raise
 
