@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import CodeType, FrameType
+from types import CodeType, FrameType, SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -41,6 +41,7 @@ from watcher_sync.events import Event
 from watcher_sync.handlers.dcm.handler import DcmHandler
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
+from watcher_sync.handlers.vnf import VnfHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.sources.kubernetes.credentials import Access
@@ -183,7 +184,7 @@ class Site:
             [("dcm", DcmHandler()), ("kubernetes", KubernetesHandler()), ("nova", NovaHandler())]
         )
         target = ClusterTarget(cluster="edge", source="edge", access=Access(), resources=tuple(KNOWN.values()))
-        self.evaluation = VnfEvaluation({"edge": target})
+        self.evaluation = VnfEvaluation({"edge": target}, handler=VnfHandler(SimpleNamespace(settling_limit=300)))
         self.source = Spoken("edge")
         self.profiler = Profiler()
         lease = EngineLease(self.store.database, self.store.tables, "engine:default", seconds=30.0)

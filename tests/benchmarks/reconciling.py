@@ -28,9 +28,9 @@ from tests.clusters import Installation
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
+from watcher_sync.handlers.vnf import VnfHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.kubernetes import VnfInstance
-from watcher_sync.model.vnf.evaluation import evaluate
 from watcher_sync.reconcile.base import Report
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.sources.kubernetes.source import cluster_targets
@@ -207,7 +207,7 @@ def _register(site: Installation, engine: CommitCycle, instances: int) -> None:
             for number in range(begin, min(begin + _LOT, instances)):
                 vnf = view.get("vnf_instance", f"v-{number}")
                 assert isinstance(vnf, VnfInstance)
-                facet = {"observed": evaluate(view, vnf).values}
+                facet = {"observed": VnfHandler(site.conf.reconcile).evaluate(view, vnf, {}).values}
                 cause = Event(id=f"s-{number}", type="vnf_instance.synced", source="edge")
                 cycle.write(cause, [Upsert("vnf_instance", vnf.id, cycle.next_version(), facet)])
         engine.follow()

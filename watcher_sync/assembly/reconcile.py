@@ -19,7 +19,7 @@ from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.services import BackgroundService
 from watcher_sync.events import Actor
 from watcher_sync.exceptions import ConfigError, SourceError
-from watcher_sync.handlers.vnf import KIND
+from watcher_sync.handlers.vnf import KIND, VnfHandler
 from watcher_sync.model.view import View
 from watcher_sync.model.vnf.evaluation import VnfSyncReport
 from watcher_sync.operations import Operations
@@ -91,7 +91,9 @@ def make_evaluation(conf: cfg.ConfigOpts) -> VnfEvaluation:
     :raises ConfigError: the configuration cannot work.
     """
     heals = policies(conf).get(KIND, HEAL) == HEAL
-    return VnfEvaluation(cluster_targets(conf) if heals else {}, notifications=Notifications(conf))
+    return VnfEvaluation(
+        cluster_targets(conf) if heals else {}, handler=VnfHandler(conf.reconcile), notifications=Notifications(conf)
+    )
 
 
 def make_reconcilers(

@@ -34,6 +34,8 @@ class Evaluated(msgspec.Struct, eq=False):
     """Ids of the entities that the batch concerns."""
     done: dict[str, Any] = msgspec.field(default_factory=dict)
     """Id -> what was staged for it; None if there was nothing to write."""
+    due: dict[str, float] = msgspec.field(default_factory=dict)
+    """Id -> when time alone may change what was done for it, by the evaluator's clock."""
     skipped: set[str] = msgspec.field(default_factory=set)
     """Ids of the entities that may not be evaluated at all, until something marks them again."""
     failed: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -33,7 +33,7 @@ from watcher_sync.model.kubernetes import Cluster, VnfInstance
 from watcher_sync.model.model import Key, Model, Snapshot, Staged
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import View
-from watcher_sync.model.vnf.evaluation import Observation
+from watcher_sync.model.vnf.evaluation import Observation, Unlisted
 from watcher_sync.model.vnf.workloads import WorkloadIndex, add_names_above
 from watcher_sync.sources.kubernetes.target import ClusterTarget
 
@@ -80,12 +80,12 @@ class VnfEvaluation:
         self,
         targets: Mapping[str, ClusterTarget],
         *,
-        handler: VnfHandler | None = None,
+        handler: VnfHandler,
         notifications: SyncListener | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._targets = dict(targets)
-        self._handler = handler or VnfHandler()
+        self._handler = handler
         self._notifications = notifications
         self._clock = clock
         self._leads = False
@@ -95,6 +95,8 @@ class VnfEvaluation:
         self._waiting: dict[str, None] = {}
         """Marked instances, in the order of their marks. What may not be evaluated at all does not wait."""
         self._retries = Retries(_RETRY_SECONDS, _MAX_RETRY_SECONDS)
+        self._due: dict[str, float] = {}
+        """Instance -> when time alone may change its state, by the clock."""
         self._held: dict[str, str] = {}
         """Instance -> the lease that keeps it out, as the log has it."""
         self._isolated: set[str] = set()
@@ -105,6 +107,7 @@ class VnfEvaluation:
     def start(self) -> None:
         """Begin with all instances."""
         self._waiting.clear()
+        self._due.clear()
         self._held.clear()
         self._isolated.clear()
         self._retries.clear()
@@ -148,6 +151,8 @@ class VnfEvaluation:
             model = transaction.model
             assert isinstance(model, Model)  # only an engine evaluates, over its replica
             index = self._build(model.snapshot())
+        if self._due:
+            self._waiting.update((vnf_id, None) for vnf_id, at in self._due.items() if at <= evaluated.at)
         for staged in transaction.staged():
             self._mark_staged(staged, transaction, evaluated)
         evaluated.marked |= index.concerned(evaluated.names)
@@ -171,6 +176,7 @@ class VnfEvaluation:
             self._held.pop(vnf_id, None)
         for vnf_id, staged in evaluated.done.items():
             self._waiting.pop(vnf_id, None)
+            self._due.pop(vnf_id, None)
             self._held.pop(vnf_id, None)
             self._isolated.discard(vnf_id)
             self._retries.succeed(vnf_id)
@@ -178,6 +184,7 @@ class VnfEvaluation:
             if staged is not None:
                 vnf, observation = staged
                 report_sync(vnf, observation, self._notifications)
+        self._due.update(evaluated.due)
         for vnf, error in evaluated.failed.values():
             self._fail(vnf, error)
 
@@ -238,7 +245,7 @@ class VnfEvaluation:
         if self._index is None:
             return 0.0
         due = min((self._retries.not_before(vnf_id) for vnf_id in self._waiting), default=math.inf)
-        return max(due - self._clock(), 0.0)
+        return max(min(due, *self._due.values(), math.inf) - self._clock(), 0.0)
 
     # Its own
 
@@ -246,6 +253,7 @@ class VnfEvaluation:
         """Index and mark all instances of the model."""
         index = self._index = WorkloadIndex()
         self._waiting.clear()
+        self._due.clear()
         for vnf in snapshot.all(KIND):
             assert isinstance(vnf, VnfInstance)
             index.put(vnf.id, vnf)
@@ -293,12 +301,14 @@ class VnfEvaluation:
             evaluated.skipped.add(vnf_id)
             return
         try:
-            observation = self._handler.evaluate(transaction, vnf, target.unfollowed)
+            observation = self._handler.evaluate(transaction, vnf, self._unknown(vnf, target, transaction))
             if observation.changed:
                 version = Version(f"{WRITTEN_HERE}{transaction.head + 1:020d}")
                 cause, change = self._handler.change(vnf, observation, version, source=target.source)
                 transaction.apply(cause, (change,))
             evaluated.done[vnf_id] = (vnf, observation) if observation.changed else None
+            if observation.due_in is not None:
+                evaluated.due[vnf_id] = evaluated.at + observation.due_in
         except Exception as exc:  # noqa: BLE001 - the supervised edge of one instance
             evaluated.failed[vnf_id] = vnf, exc
 
@@ -312,12 +322,21 @@ class VnfEvaluation:
         cluster = view.get("cluster", target.cluster)
         return target if isinstance(cluster, Cluster) and cluster.has_synced else None
 
+    @staticmethod
+    def _unknown(vnf: VnfInstance, target: ClusterTarget, view: View) -> dict[str, Unlisted]:
+        """Kind of objects -> why the model does not know which ones exist in the instance's namespace."""
+        cluster = view.get("cluster", target.cluster)
+        assert isinstance(cluster, Cluster)
+        unlisted = {key: Unlisted(**why) for key, why in (cluster.unlisted or {}).items()}
+        return target.unknown_in(vnf.namespace, unlisted)
+
     def _register(self, vnf_id: str, vnf: Entity | None) -> None:
         """Index an instance after its registration was written; None: it was deleted."""
         assert self._index is not None
         self._index.put(vnf_id, vnf if isinstance(vnf, VnfInstance) else None)
         if vnf is None:
             self._waiting.pop(vnf_id, None)
+            self._due.pop(vnf_id, None)
             self._held.pop(vnf_id, None)
             self._isolated.discard(vnf_id)
             self._retries.forget((vnf_id,))

@@ -93,6 +93,17 @@ delays comparisons; none starts earlier than ``interval`` requires. A SIGHUP app
 Related options: ``breaker_threshold``, ``interval``.
 """,
     ),
+    cfg.FloatOpt(
+        "settling_limit",
+        default=300,
+        min=1,
+        mutable=True,
+        help="""
+Seconds that a VDU of a VNF instance may be SETTLING, because its workload wants another number of pods than run.
+
+After them the VDU is DRIFTED, with the reason, such as pods that are Unschedulable. A SIGHUP applies a new value.
+""",
+    ),
     cfg.IntOpt(
         "max_delete_percent",
         default=30,

@@ -10,18 +10,25 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Callable, Collection
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
 
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert, Version
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.view import View
-from watcher_sync.model.vnf.evaluation import Observation, evaluate, new_uuid
+from watcher_sync.model.vnf.evaluation import Moment, Observation, Unlisted, evaluate, new_uuid
 
 KIND: Final = "vnf_instance"
 SYNCED: Final = "vnf_instance.synced"
 """Type of the event that is recorded as the cause of the change."""
+
+
+class SettlingSettings(Protocol):
+    """The options of ``[reconcile]`` that an evaluation needs, as they are now."""
+
+    settling_limit: float
+    """Seconds that a VDU may be SETTLING."""
 
 
 class VnfHandler:
@@ -29,6 +36,7 @@ class VnfHandler:
 
     def __init__(
         self,
+        settings: SettlingSettings,
         *,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
         new_id: Callable[[], str] = new_uuid,
@@ -37,15 +45,16 @@ class VnfHandler:
 
         :param new_id: makes the ids of new entries of vnfcResourceInfo.
         """
+        self._settings = settings
         self._now = now
         self._new_id = new_id
 
-    def evaluate(self, view: View, vnf: VnfInstance, unknown: Collection[str] = ()) -> Observation:
+    def evaluate(self, view: View, vnf: VnfInstance, unknown: Mapping[str, Unlisted]) -> Observation:
         """Compare an instance with the workloads and pods of a view.
 
-        :param unknown: kinds of objects that are not followed, or whose listing is incomplete.
+        :param unknown: kind of objects -> why it is not known which ones exist.
         """
-        return evaluate(view, vnf, unknown, new_id=self._new_id)
+        return evaluate(view, vnf, unknown, Moment(self._now(), self._settings.settling_limit, self._new_id))
 
     def change(
         self, vnf: VnfInstance, observation: Observation, version: Version, *, source: str

@@ -55,7 +55,14 @@ class Cluster(Entity, frozen=True, kw_only=True, gc=False):
     ] = "unknown"
     detail: Annotated[LongText | None, In("state"), Doc("Why it is not connected.")] = None
     version: Annotated[Text | None, In("state"), Doc("Version of its API server.")] = None
-    has_synced: Annotated[bool | None, In("sync"), Doc("Whether every listing was complete at least once.")] = None
+    has_synced: Annotated[
+        bool | None, In("sync"), Doc("Whether every listing was complete at least once, but for those in unlisted.")
+    ] = None
+    unlisted: Annotated[
+        dict[str, Any] | None,
+        In("sync"),
+        Doc("Kind, or namespace/kind -> since when its objects cannot be listed, and why; null: all can be."),
+    ] = None
     last_sync_at: Annotated[
         datetime.datetime | None, In("sync"), Doc("When the model last had all that the cluster has.")
     ] = None
@@ -113,7 +120,7 @@ class Pod(Entity, frozen=True, kw_only=True, gc=False):
     full_name: Annotated[FullName | None, Doc("cluster/namespace/Pod/name.")] = None
     node: Annotated[Text | None, In("state"), AdminOnly(), Doc("The node that it was bound to.")] = None
     phase: Annotated[Text | None, In("state"), Doc("Pending, Running, Succeeded, Failed or Unknown.")] = None
-    reason: Annotated[Text | None, In("state"), Doc("Why it is in this phase, such as Evicted.")] = None
+    reason: Annotated[Text | None, In("state"), Doc("Why it is in its phase: Evicted, Unschedulable.")] = None
     ready: Annotated[bool | None, In("state"), Doc("Whether its condition Ready is true.")] = None
     restarts: Annotated[Count | None, In("state"), Doc("Restarts of all its containers.")] = None
     crash_looping: Annotated[bool | None, In("state"), Doc("Whether a container waits in CrashLoopBackOff.")] = None

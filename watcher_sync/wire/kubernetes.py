@@ -80,6 +80,7 @@ class Condition(msgspec.Struct, gc=False):
 
     type: str
     status: str
+    reason: Text | None = None
 
 
 class PodSpec(msgspec.Struct, gc=False, rename="camel"):

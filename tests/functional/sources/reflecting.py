@@ -14,6 +14,7 @@ from typing import Any
 from oslo_config import cfg
 
 from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
+from watcher_sync.conf import monitoring
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
@@ -80,11 +81,13 @@ _EPOCHS = itertools.count(1)
 
 
 def make_source(
-    kubeconfig: str | None, cursor: str | None = None, *, name: str = "edge", **options: Any
+    kubeconfig: str | None, cursor: str | None = None, *, name: str = "edge", stale_after: float = 600, **options: Any
 ) -> KubernetesSource:
     conf = cfg.ConfigOpts()
     conf.register_opts(KubernetesSource.options, group=f"source_{name}")
+    conf.register_opts(monitoring.OPTS, group=monitoring.GROUP)
     conf([], default_config_files=[])
+    conf.set_override("stale_after", stale_after, group=monitoring.GROUP)
     for option, value in {"kubeconfig": kubeconfig, **DEFAULTS, **options}.items():
         conf.set_override(option, value, group=f"source_{name}")
     return KubernetesSource(name, conf, cursor=cursor or str(next(_EPOCHS)))

@@ -346,6 +346,41 @@ def test_one_resource_that_we_may_not_read_costs_the_others_nothing(engine, tmp_
             assert detail.startswith("daemonsets: 403 Forbidden")
 
 
+def the(engine):
+    """The cluster, as the model has it."""
+    return engine.snapshot().get("cluster", "edge")
+
+
+def test_a_resource_that_cannot_be_listed_is_named_and_has_the_others_synced(engine, tmp_path):
+    with KubernetesServer() as server:
+        server.create(pod("a"))
+        refused = server.fail(forbidden(), path="/apis/apps/v1/daemonsets", count=None)
+        with following(server, tmp_path, engine, resources=ALL, stale_after=1) as source:
+            wait_for_truth(server, engine)
+            cluster = wait_until(lambda: the(engine).unlisted and the(engine))
+            assert (cluster.state, cluster.has_synced, list(cluster.unlisted)) == ("connected", True, ["DaemonSet"])
+            assert cluster.unlisted["DaemonSet"]["reason"].startswith("403 Forbidden")
+            assert cluster.counts["Pod"] == 1
+            refused.stop()
+            server.heal()
+            wait_until(lambda: the(engine).unlisted is None)
+            assert source.has_synced
+
+
+def test_all_of_a_dead_cluster_cannot_be_listed_and_its_last_sync_stays(engine, tmp_path):
+    with KubernetesServer() as server:
+        server.create(pod("a"))
+        with following(server, tmp_path, engine, resources=ALL, stale_after=1):
+            wait_for_truth(server, engine)
+            before = wait_until(lambda: the(engine).last_sync_at and the(engine))
+            server.stop()
+            dead = wait_until(lambda: len(the(engine).unlisted or ()) == len(ALL) and the(engine))
+            assert (dead.state, dead.last_sync_at) == ("disconnected", before.last_sync_at)
+            assert all(why["since"] and why["reason"] for why in dead.unlisted.values())
+            server.start()
+            wait_until(lambda: the(engine).unlisted is None)
+
+
 FAULTS = [
     lambda: Break(),
     lambda: Break(half_line=True),

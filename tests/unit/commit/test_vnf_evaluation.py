@@ -21,7 +21,7 @@ from watcher_sync.commit.pipeline import Pipeline
 from watcher_sync.commit.vnf_evaluation import COALESCE_SECONDS, MAX_EVALUATIONS, VnfEvaluation
 from watcher_sync.events import Event
 from watcher_sync.exceptions import DatabaseUnavailable, RowRefused
-from watcher_sync.handlers.vnf import VnfHandler
+from watcher_sync.handlers.vnf import SettlingSettings, VnfHandler
 from watcher_sync.model.changes import Delete, Outcome
 from watcher_sync.sources.kubernetes.source import cluster_targets
 from watcher_sync.testing.kubernetes import KubernetesServer, forbidden
@@ -35,12 +35,13 @@ NOW = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
 class CountingHandler(VnfHandler):
     """Counts the evaluations, and fails for some instances."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, settings: SettlingSettings) -> None:
+        super().__init__(settings, now=lambda: NOW + datetime.timedelta(seconds=self.elapsed))
+        self.elapsed = 0.0
         self.evaluated: list[str] = []
         self.failing: set[str] = set()
 
-    def evaluate(self, view: Any, vnf: Any, unknown: Any = ()) -> Any:
+    def evaluate(self, view: Any, vnf: Any, unknown: Any) -> Any:
         self.evaluated.append(vnf.id)
         if vnf.id in self.failing:
             raise ZeroDivisionError("a bug of ours")
@@ -54,7 +55,7 @@ class Followed:
         self.site = site
         self.server = server
         self.clock = 0.0
-        self.handler = CountingHandler()
+        self.handler = CountingHandler(site.conf.reconcile)
         self.evaluation = VnfEvaluation(cluster_targets(site.conf), handler=self.handler, clock=lambda: self.clock)
         self.cycle = CommitCycle(site.store, site.store.load(), site.dispatcher, evaluation=self.evaluation)
         self.evaluation.start()
@@ -207,6 +208,50 @@ def test_all_pods_gone_is_seen(world: Followed):
     assert (vnf.state, vnf.vnfc_resource_info, vnf.observed) == ("OUT_OF_RANGE", [], {"VDU1": 0})
 
 
+def unlisted(*kinds: str) -> dict[str, Any]:
+    """What a source reports of a cluster that does not answer for these kinds."""
+    why = {"since": "2026-01-02T00:00:00Z", "reason": "timed out"}
+    return {"has_synced": True, "last_sync_at": NOW, "unlisted": dict.fromkeys(kinds, why)}
+
+
+@pytest.mark.parametrize("key", ["DaemonSet", "other/Pod"])
+def test_what_cannot_be_listed_costs_only_the_vdus_that_need_it(synced: Followed, key: str):
+    synced.commit("kubernetes.cluster.synced", unlisted(key))
+    synced.settle(vdu1=2)
+    synced.tell()
+    synced.look()
+    assert (synced.site.vnf("v1").state, synced.level()) == ("SYNCED", 1)
+
+
+def test_an_instance_of_a_cluster_that_is_away_is_unknown_since_then_and_shows_what_was(synced: Followed):
+    before = synced.site.vnf("v1")
+    synced.commit("kubernetes.cluster.synced", unlisted("Deployment", "default/Pod", "ReplicaSet"))
+    synced.look()
+    vnf = synced.site.vnf("v1")
+    report = {"result": "UNKNOWN", "detail": "Deployment: timed out", "since": "2026-01-02T00:00:00Z"}
+    assert (vnf.state, vnf.vdu_results) == ("UNKNOWN", {"VDU1": report})
+    assert vnf.vnfc_resource_info == before.vnfc_resource_info != []
+    assert (vnf.scale_level, vnf.observed) == (before.scale_level, before.observed)
+    synced.synced()
+    synced.look()
+    assert synced.site.vnf("v1").state == "SYNCED"
+
+
+def test_pods_that_do_not_come_are_drift_after_the_limit_without_another_event(synced: Followed):
+    (old,) = synced.site.vnf("v1").vnfc_resource_info
+    synced.server.cluster.kill(old["computeResource"]["resourceId"])
+    synced.tell()
+    synced.look()
+    assert (synced.site.vnf("v1").state, synced.level()) == ("SETTLING", 0)
+    due = synced.evaluation.seconds_until_due()
+    assert 299 <= due <= 300
+    synced.clock += due
+    synced.handler.elapsed += 301
+    synced.look()
+    assert (synced.site.vnf("v1").state, synced.level()) == ("DRIFTED", 0)
+    assert synced.evaluation.seconds_until_due() > 1000
+
+
 def test_a_pod_that_is_killed_and_replaced_keeps_its_vnfc(world: Followed):
     world.site.register("v1", one_vdu())
     world.tell()
@@ -216,7 +261,7 @@ def test_a_pod_that_is_killed_and_replaced_keeps_its_vnfc(world: Followed):
     world.server.cluster.kill(old["computeResource"]["resourceId"])
     world.tell()
     world.look()
-    assert world.site.vnf("v1").vnfc_resource_info == []
+    assert (world.site.vnf("v1").vnfc_resource_info, world.site.vnf("v1").state) == ([], "SETTLING")
     world.server.cluster.settle()
     world.tell()
     world.look()

@@ -14,6 +14,7 @@ from tests.clusters import Installation, one_vdu
 from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
 from watcher_sync.events import Actor
 from watcher_sync.exceptions import DatabaseUnavailable, StaleToken
+from watcher_sync.handlers.vnf import VnfHandler
 from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
@@ -63,17 +64,18 @@ def site(tmp_path: Path) -> Iterator[Installation]:
 
 def test_a_sync_is_heard_of_from_its_start_to_its_end(site: Installation):
     context, heard = site.context(), Seen()
-    sync = VnfSync(context.writes, context.operations, notifications=heard)
-    sync.sync("v1", source="edge")
-    sync.sync("v1", source="edge")
+    sync = VnfSync(context.writes, context.operations, VnfHandler(site.conf.reconcile), notifications=heard)
+    sync.sync("v1", unknown={}, source="edge")
+    sync.sync("v1", unknown={}, source="edge")
     assert heard.words == ["start", "end"]
 
 
 def test_a_commit_that_fails_is_heard_of_and_gives_the_lease_back(site: Installation):
     context, heard = site.context(), Seen()
-    sync = VnfSync(LostAtTheEnd(context.writes), context.operations, notifications=heard)
+    handler = VnfHandler(site.conf.reconcile)
+    sync = VnfSync(LostAtTheEnd(context.writes), context.operations, handler, notifications=heard)
     with pytest.raises(DatabaseUnavailable):
-        sync.sync("v1", source="edge")
+        sync.sync("v1", unknown={}, source="edge")
     assert heard.words == ["start", "error: gone at the commit"]
     assert site.vnf("v1").state == "UNKNOWN"
     assert site.operations.running("v1") is None
@@ -98,7 +100,8 @@ class Slow:
 def test_a_stale_sync_overwrites_nothing_of_an_operation_that_took_the_lease_over(site: Installation):
     context = site.context()
     with pytest.raises(StaleToken):
-        VnfSync(Slow(context.writes, site), context.operations).sync("v1", source="edge")
+        handler = VnfHandler(site.conf.reconcile)
+        VnfSync(Slow(context.writes, site), context.operations, handler).sync("v1", unknown={}, source="edge")
     lease = site.operations.running("v1")
     assert lease is not None
     assert (lease.holder, lease.operation) == ("tacker", "SCALE")

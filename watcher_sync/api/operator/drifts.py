@@ -19,6 +19,7 @@ from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.api.service import Service
 from watcher_sync.model.visibility import Hidden, whole
+from watcher_sync.model.vnf.evaluation import Result
 from watcher_sync.read.level_drifts import KIND, STATES, LevelDrift, list_level_drifts
 from watcher_sync.storage.drifts import DriftRow, Owned, Side, list_drifts
 
@@ -27,6 +28,10 @@ _MEANING: Final[Mapping[str, str]] = {
     "OUT_OF_RANGE": "The number of pods is below the minimum or above the maximum.",
     "UNRESOLVED": "A workload of the registration does not exist in the cluster.",
 }
+_NOT_RUNNING: Final = (
+    "Pods that a workload wants do not run.",
+    "Find out why they do not run. The workload wants the right number, so do not scale it.",
+)
 _REMEDY: Final[Mapping[str, str]] = {
     "DRIFTED": "Scale the workload to a level, or register the levels that it has.",
     "OUT_OF_RANGE": "Scale the workload into its range, or register another range.",
@@ -194,13 +199,17 @@ def _of_difference(drift: DriftRow) -> dict[str, Any]:
 
 def _explain_level(drift: LevelDrift) -> tuple[str, str]:
     """What differs, and what to do, for an instance that is at no level."""
-    details = [
-        f"{vdu}: {result.get('detail') or result['result']}"
+    found = {
+        vdu: result
         for vdu, result in drift.vdu_results.items()
         if isinstance(result, dict) and result.get("result") in STATES
-    ]
-    meaning = _MEANING[drift.state]
-    return f"{meaning} {'; '.join(details)}".strip(), _REMEDY[drift.state]
+    }
+    details = "; ".join(f"{vdu}: {result.get('detail') or result['result']}" for vdu, result in found.items())
+    meaning, remedy = _MEANING[drift.state], _REMEDY[drift.state]
+    # Only a VDU whose pods do not settle has a time.
+    if drift.state == Result.DRIFTED.value and any("since" in result for result in found.values()):
+        meaning, remedy = _NOT_RUNNING
+    return f"{meaning} {details}".strip(), remedy
 
 
 def _explain_difference(drift: DriftRow) -> tuple[str, str]:

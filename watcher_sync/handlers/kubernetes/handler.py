@@ -46,6 +46,8 @@ _POD_STATE = kind_of(Pod).facet_position["state"]
 _POD_WORKLOAD = kind_of(Pod).facet_position["workload"]
 _WORKLOAD_STATE = kind_of(Workload).facet_position["state"]
 _CRASH_LOOP = "CrashLoopBackOff"
+_STARTING = {"ContainerCreating", "PodInitializing", None}
+"""Reasons of containers that wait without a problem."""
 
 
 class KubernetesHandler(Handler):
@@ -209,13 +211,15 @@ class KubernetesHandler(Handler):
         return (Upsert("cluster", event.origin, _version(event), {"state": state}),)
 
     def on_cluster_synced(self, event: Event, view: View) -> Iterable[Change]:
-        """When all was listed, and how much there was. It could only be listed while connected.
+        """When all was listed, how much there was, and what cannot be listed. A listing proves a connection.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         cluster = read(event, ClusterState)
-        sync = {"has_synced": cluster.has_synced, "last_sync_at": cluster.last_sync_at, "counts": cluster.counts}
-        if view.get("cluster", event.origin) is None:
+        sync: dict[str, Any] = {"has_synced": cluster.has_synced, "unlisted": cluster.unlisted}
+        if cluster.last_sync_at is not None:
+            sync |= {"last_sync_at": cluster.last_sync_at, "counts": cluster.counts}
+        if view.get("cluster", event.origin) is None and cluster.last_sync_at is not None:
             return (Upsert("cluster", event.origin, _version(event), {"state": {"state": "connected"}, "sync": sync}),)
         return (Upsert("cluster", event.origin, _version(event), {"sync": sync}),)
 
@@ -237,7 +241,8 @@ def _pod(event: Event, pod: PodObject) -> dict[str, Any]:
     fields["node"] = _intern(node) if node is not None else None
     if (status := pod.status) is not None:
         fields["phase"] = _intern(status.phase) if status.phase is not None else None
-        fields["reason"] = _intern(status.reason) if status.reason is not None else None
+        reason = status.reason or (_why_pending(status) if status.phase == "Pending" else None)
+        fields["reason"] = _intern(reason) if reason is not None else None
         fields["ip_address"] = status.pod_ip
         fields["ready"] = _is_ready(status)
         fields["restarts"], fields["crash_looping"] = _restarts(status)
@@ -249,6 +254,19 @@ def _is_ready(status: PodStatus) -> bool:
         if condition.type == "Ready":
             return condition.status == "True"
     return False
+
+
+def _why_pending(status: PodStatus) -> str | None:
+    """Why a pod does not run yet: the scheduler's reason, or that of a container that cannot start."""
+    for condition in status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition.reason
+    for containers in (status.init_container_statuses, status.container_statuses):
+        for container in containers or ():
+            waiting = container.state.waiting if container.state is not None else None
+            if waiting is not None and waiting.reason not in _STARTING:
+                return waiting.reason
+    return None
 
 
 def _restarts(status: PodStatus) -> tuple[int, bool]:

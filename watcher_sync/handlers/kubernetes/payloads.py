@@ -33,6 +33,7 @@ class ClusterState(msgspec.Struct):
     detail: LongText | None = None
     version: Text | None = None
     has_synced: bool | None = None
+    unlisted: dict[str, dict[str, LongText]] | None = None
     last_sync_at: datetime.datetime | None = None
     counts: dict[str, int] | None = None
 

@@ -104,7 +104,7 @@ class InstanceIndex:
 
 STATUS_FIELDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({
     "aggregate": ("hosts", "availability_zone"),
-    "cluster": ("state", "detail", "version", "has_synced"),
+    "cluster": ("state", "detail", "version", "has_synced", "unlisted"),
     "compute_node": (
         "status", "disabled_reason", "forced_down", "liveness", "liveness_reason", "liveness_since", "state",
     ),

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares one VNF instance with the pods of its VDUs, and returns the facet ``observed``.
 
-Each VDU is evaluated separately. If a listing of a VDU failed, the VDU keeps its last values: a failed listing never
-means "no pods". During a rollout, the evaluation shows the pods of a VDU and defers its level.
+Each VDU is evaluated separately. If its pods cannot be listed or its workload does not exist, the VDU keeps its last
+values: a failed listing never means "no pods". While pods are missing that the workload wants, the level is deferred.
+After a limit the VDU is DRIFTED.
 
-The evaluation writes the level of an aspect only if all its VDUs together match one level exactly. Otherwise the level
-stays, and ``nearest_level`` has the nearest lower one. So a level is never below 0 and never above the last one.
+The level of an aspect is written only if all its VDUs together match one level exactly. Otherwise it stays, and
+``nearest_level`` has the nearest lower one. So a level is never below 0 and never above the last one.
 
 The same input gives the same values: a sync that finds no difference writes nothing.
 """
@@ -13,6 +14,7 @@ The same input gives the same values: a sync that finds no difference writes not
 from __future__ import annotations
 
 import collections
+import datetime
 import enum
 import uuid
 from collections.abc import Callable, Collection, Mapping
@@ -51,10 +53,8 @@ _WORST_FIRST = (
     Result.SYNCED,
 )
 
-_UNDECIDED = (Result.UNKNOWN, Result.UNRESOLVED, Result.SETTLING)
-"""If one of its VDUs has such a result, the level of an aspect stays."""
 
-
+_TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%SZ"
 REQUIRED_KINDS: Final = {
     "Pod": {"Pod"},
     "Deployment": {"Pod", "ReplicaSet", "Deployment"},
@@ -63,6 +63,24 @@ REQUIRED_KINDS: Final = {
     "DaemonSet": {"Pod", "DaemonSet"},
 }
 """Kind of a VDU's workload -> kinds of objects that its evaluation needs."""
+
+
+class Unlisted(msgspec.Struct, frozen=True):
+    """Why the model does not know what a cluster has of one kind of objects."""
+
+    reason: str
+    since: str | None = None
+    """RFC 3339; None: since the first evaluation with this reason."""
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """What an evaluation needs beside the instance and its pods."""
+
+    now: datetime.datetime
+    settling_limit: float
+    """Seconds that a VDU may be SETTLING."""
+    new_id: Callable[[], str]
+    """Makes a uuid as text, for a new entry of vnfcResourceInfo."""
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +95,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     results: Mapping[str, Result]
     pods: tuple[vnfcs.PodChange, ...]
     """The vnfcResourceInfo entries that appeared, disappeared or got another pod."""
+    due_in: float | None = None
+    """Seconds after which another evaluation may differ although nothing has changed; None: none will."""
 
 
 class _Vdu(msgspec.Struct, kw_only=True):
@@ -90,6 +110,10 @@ class _Vdu(msgspec.Struct, kw_only=True):
     number: int | None
     """Pods that count; None where that is not known."""
     report: dict[str, Any]
+    decided: bool = True
+    """Whether the number of pods says something about the level of its aspect."""
+    due_in: float | None = None
+    """As of :class:`Observation`."""
 
 
 def new_uuid() -> str:
@@ -97,33 +121,30 @@ def new_uuid() -> str:
     return str(uuid.uuid4())
 
 
-def evaluate(
-    view: View, vnf: VnfInstance, unknown: Collection[str] = (), *, new_id: Callable[[], str] = new_uuid
-) -> Observation:
+def evaluate(view: View, vnf: VnfInstance, unknown: Mapping[str, Unlisted], moment: Moment) -> Observation:
     """Compare an instance with the workloads and pods of a view.
 
-    :param unknown: kinds of objects that are not followed, or whose listing is incomplete.
-    :param new_id: makes the ids of new entries of vnfcResourceInfo.
+    :param unknown: kind of objects -> why it is not known which ones exist.
     """
     cluster, namespace = vnf.cluster or "", vnf.namespace or ""
-    inputs: dict[str, VduInput | None] = {}
+    inputs: dict[str, VduInput | Unlisted] = {}
     for name, vdu in (vnf.vdus or {}).items():
         workload = vdu["workload"]
-        if REQUIRED_KINDS[workload["kind"]].isdisjoint(unknown):
+        if missing := sorted(REQUIRED_KINDS[workload["kind"]].intersection(unknown)):
+            why = unknown[missing[0]]
+            inputs[name] = Unlisted(f"{missing[0]}: {why.reason}", why.since)
+        else:
             inputs[name] = read_vdu(view, cluster=cluster, namespace=namespace, workload=workload)
-    return evaluate_inputs(vnf, inputs, new_id=new_id)
+    return evaluate_inputs(vnf, inputs, moment)
 
 
-def evaluate_inputs(
-    vnf: VnfInstance, inputs: Mapping[str, VduInput | None], *, new_id: Callable[[], str]
-) -> Observation:
+def evaluate_inputs(vnf: VnfInstance, inputs: Mapping[str, VduInput | Unlisted], moment: Moment) -> Observation:
     """Compare an instance with the inputs of its VDUs.
 
-    :param inputs: VDU -> its workload and pods; None or left out: a listing that it needs is incomplete.
-    :param new_id: makes a uuid as text.
+    :param inputs: VDU -> its workload and pods, or why they are not known.
     """
     registered: Mapping[str, Any] = vnf.vdus or {}
-    vdus = {name: _vdu(vnf, name, inputs.get(name), new_id) for name in registered}
+    vdus = {name: _vdu(vnf, name, inputs[name], moment) for name in registered}
     levels, nearest = _levels(vnf, vdus)
     _check_fixed_size(vnf, vdus)
     resources = [v for vdu in vdus.values() for v in vdu.new]
@@ -149,47 +170,84 @@ def evaluate_inputs(
         pods=tuple(
             [change for name, vdu in vdus.items() for change in vnfcs.changes(name, vdu.old, vdu.was_vacant, vdu.new)]
         ),
+        due_in=min([vdu.due_in for vdu in vdus.values() if vdu.due_in is not None], default=None),
     )
 
 
-def _vdu(vnf: VnfInstance, name: str, vdu_input: VduInput | None, new_id: Callable[[], str]) -> _Vdu:
+def _vdu(vnf: VnfInstance, name: str, vdu_input: VduInput | Unlisted, moment: Moment) -> _Vdu:
     registered: Mapping[str, Any] = (vnf.vdus or {})[name]
+    before: Mapping[str, Any] = (vnf.vdu_results or {}).get(name) or {}
     old = [v for v in vnf.vnfc_resource_info or [] if v["vduId"] == name]
     vacant = [v for v in vnf.vacant or [] if v["vduId"] == name]
-    if vdu_input is None:
-        report = {"detail": "the listing failed"}
-        return _Vdu(
-            result=Result.UNKNOWN, old=old, new=old, was_vacant=vacant, vacant=vacant, number=None, report=report
-        )
+    vdu = _Vdu(
+        result=Result.UNKNOWN,
+        old=old,
+        new=old,
+        was_vacant=vacant,
+        vacant=vacant,
+        number=None,
+        report={},
+        decided=False,
+    )
+    if isinstance(vdu_input, Unlisted):
+        vdu.report = _unknown_report(before, vdu_input, moment)
+        return vdu
+    if not vdu_input.resolved:
+        vdu.result = Result.UNRESOLVED
+        vdu.report = {"detail": f"there is no {vdu_input.kind} {vdu_input.name}"}
+        return vdu
     pods = vdu_input.counted()
     settling = is_settling(vdu_input)
     every = [*old, *vacant]
     place = vnfcs.place_of(vdu_input)
     pairs = vnfcs.pair(every, pods, place=place, limit=vdu_input.wanted if settling else None)
-    new = [
-        vnfcs.entry(vnfc, pod, vdu=name, vnfd_id=vnf.vnfd_id, kind=vdu_input.kind, place=place, new_id=new_id)
+    vdu.new = [
+        vnfcs.entry(vnfc, pod, vdu=name, vnfd_id=vnf.vnfd_id, kind=vdu_input.kind, place=place, new_id=moment.new_id)
         for vnfc, pod in pairs
     ]
-    waiting = vnfcs.vacated(every, new, vdu_input.wanted, vnf.vnfc_info or [])
-    vdu = _Vdu(
-        result=Result.SYNCED,
-        old=old,
-        new=new,
-        was_vacant=vacant,
-        vacant=waiting,
-        number=len(pods),
-        report=_report(vdu_input, pods),
-    )
-    if not vdu_input.resolved:
-        vdu.result = Result.UNRESOLVED
-        vdu.report["detail"] = f"there is no {vdu_input.kind} {vdu_input.name}"
-    elif settling:
-        vdu.result = Result.SETTLING
-        vdu.report["detail"] = "its controller is at work"
+    vdu.vacant = vnfcs.vacated(every, vdu.new, vdu_input.wanted, vnf.vnfc_info or [])
+    vdu.number = len(pods)
+    vdu.report = _report(vdu_input, pods)
+    vdu.decided = not settling
+    if settling:
+        _settle(vdu, vdu_input, before, moment)
     elif (wrong := _out_of_range(len(pods), registered)) is not None:
         vdu.result = Result.OUT_OF_RANGE
         vdu.report["detail"] = wrong
+    else:
+        vdu.result = Result.SYNCED
     return vdu
+
+
+def _unknown_report(before: Mapping[str, Any], why: Unlisted, moment: Moment) -> dict[str, Any]:
+    """Return the report of a VDU that could not be listed. Without a time of its own, the stored one stays."""
+    if why.since is None and before.get("result") == Result.UNKNOWN.value and "since" in before:
+        return {"detail": before["detail"], "since": before["since"]}
+    return {"detail": why.reason, "since": why.since or _text_of(moment.now)}
+
+
+def _settle(vdu: _Vdu, vdu_input: VduInput, before: Mapping[str, Any], moment: Moment) -> None:
+    """Set the result of a VDU whose workload lacks pods, or has too many: SETTLING, and DRIFTED after the limit."""
+    since = before.get("since") if before.get("result") in (Result.SETTLING.value, Result.DRIFTED.value) else None
+    vdu.report["since"] = since = since or _text_of(moment.now)
+    left = moment.settling_limit - (moment.now - _time_of(since)).total_seconds()
+    if left > 0:
+        vdu.result, vdu.due_in = Result.SETTLING, left
+        vdu.report["detail"] = "its controller is at work"
+        return
+    vdu.result = Result.DRIFTED
+    reasons = {pod.reason or pod.phase or "Unknown" for pod in vdu_input.pods if pod.phase != "Running"}
+    vdu.report["detail"] = f"{vdu.number} of the {vdu_input.wanted} pods that its {vdu_input.kind} wants run" + (
+        f": {', '.join(sorted(reasons))}" if reasons else ""
+    )
+
+
+def _text_of(time: datetime.datetime) -> str:
+    return time.astimezone(datetime.UTC).strftime(_TIME_FORMAT)
+
+
+def _time_of(text: str) -> datetime.datetime:
+    return datetime.datetime.strptime(text, _TIME_FORMAT).replace(tzinfo=datetime.UTC)
 
 
 def _levels(vnf: VnfInstance, vdus: Mapping[str, _Vdu]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -203,7 +261,7 @@ def _levels(vnf: VnfInstance, vdus: Mapping[str, _Vdu]) -> tuple[dict[str, Any],
     nearest: dict[str, Any] = {}
     for name, aspect in aspects.items():
         scaled = [vdus[vdu] for vdu in aspect["deltas"]]
-        if [vdu for vdu in scaled if vdu.result in _UNDECIDED]:
+        if [vdu for vdu in scaled if not vdu.decided]:
             continue
         found = scaling.match(vnf.vdus or {}, aspect, {vdu: vdus[vdu].number or 0 for vdu in aspect["deltas"]})
         if found.exact is not None:

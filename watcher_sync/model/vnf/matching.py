@@ -34,8 +34,6 @@ class VduInput(msgspec.Struct, frozen=True, kw_only=True):
     """All its pods, counted or not, in the order of their creation."""
     wanted: int | None = None
     """Pods that the workload's own specification asks for."""
-    updated: int | None = None
-    """Pods of the workload's newest template."""
     behind: bool = False
     """Whether the workload's controller has not seen its newest specification yet; unknown is not behind."""
 
@@ -51,17 +49,17 @@ def counts(pod: Pod) -> bool:
 
 
 def is_settling(vdu: VduInput) -> bool:
-    """Whether a rollout or a scaling is on its way, so that the number of pods says nothing about the level.
+    """Whether the number of pods says nothing about the level, because the workload wants another number.
 
-    Surge pods exceed the wanted number. A rolling update in place lacks some pods. A rollout that waits for an operator
-    (OnDelete, a partition) and has all its pods is not on its way.
+    That is a rollout, a scaling, or a pod whose replacement does not run yet. A rollout that waits for an operator
+    (OnDelete, a partition) and has all its pods is not on its way. A single pod settles only until it runs: nothing
+    replaces it.
     """
     if vdu.behind:
         return True
-    number = len(vdu.counted())
-    if vdu.wanted is None or number == vdu.wanted:
-        return False
-    return number > vdu.wanted or (vdu.updated is not None and vdu.updated < vdu.wanted)
+    if vdu.kind == "Pod":
+        return any(pod.phase == "Pending" and pod.deleted_at is None for pod in vdu.pods)
+    return vdu.wanted is not None and len(vdu.counted()) != vdu.wanted
 
 
 def read_vdu(view: View, *, cluster: str, namespace: str, workload: Mapping[str, Any]) -> VduInput:
@@ -85,7 +83,6 @@ def read_vdu(view: View, *, cluster: str, namespace: str, workload: Mapping[str,
         resolved=True,
         pods=_in_order(pods_of(view, newest)),
         wanted=newest.replicas,
-        updated=newest.updated_replicas,
         behind=newest.generation is not None
         and newest.observed_generation is not None
         and newest.observed_generation < newest.generation,

@@ -23,16 +23,16 @@ import msgspec
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, ReconcileError
-from watcher_sync.handlers.vnf import KIND
+from watcher_sync.handlers.vnf import KIND, VnfHandler
 from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import Pod, VnfInstance, Workload
 from watcher_sync.model.view import View
-from watcher_sync.model.vnf.evaluation import Observation, evaluate
+from watcher_sync.model.vnf.evaluation import Observation, Unlisted
 from watcher_sync.model.vnf.matching import top_of
 from watcher_sync.reconcile.base import Context
 from watcher_sync.reconcile.drift import Divergence, LiveView, compare
 from watcher_sync.sources.kubernetes.connection import ApiConnection
-from watcher_sync.sources.kubernetes.resources import KNOWN, Resource
+from watcher_sync.sources.kubernetes.resources import KNOWN, Resource, key_of
 from watcher_sync.sources.kubernetes.target import ClusterTarget, ListingPart
 
 _CONFIRM_SECONDS: Final = 1.0
@@ -50,8 +50,8 @@ class Comparison(msgspec.Struct, kw_only=True):
     requests: int
     failures: Mapping[str, str]
     """Resource -> why it could not be listed."""
-    unknown: Collection[str]
-    """Kinds of objects that were not listed completely."""
+    unlisted: Mapping[str, Unlisted]
+    """What was not listed completely, and why; see :func:`~watcher_sync.sources.kubernetes.resources.key_of`."""
     found: list[tuple[Divergence, Event]]
     """(what differs, the event that corrects it)."""
     sizes: Mapping[str, int]
@@ -83,8 +83,9 @@ class ClusterComparer:
     :param wait: waits for a number of seconds.
     """
 
-    def __init__(self, context: Context, *, wait: Callable[[float], None]) -> None:
+    def __init__(self, context: Context, handler: VnfHandler, *, wait: Callable[[float], None]) -> None:
         self._context = context
+        self._handler = handler
         self._wait = wait
 
     def compare(
@@ -106,9 +107,8 @@ class ClusterComparer:
             raise ReconcileError(f"the source {target.source} does not follow the namespace {namespace}")
         if all(listed.failure is not None for listed in lists):
             raise ReconcileError(f"the cluster {target.cluster} cannot be listed: {next(iter(failures.values()))}")
-        unknown = {listed.resource.kind for listed in lists if listed.failure is not None}
-        unknown |= target.unfollowed
-        found, sizes = self._differing(target, known, live, _listed_kinds(lists, unknown, namespace))
+        unlisted = _unlisted(lists)
+        found, sizes = self._differing(target, known, live, _listed_kinds(lists, target, namespace))
         if found:
             self._wait(_CONFIRM_SECONDS)
             if any(what.model is None for what, _ in found):
@@ -116,7 +116,7 @@ class ClusterComparer:
                 lists, more = _list(target, connection, live, namespace, deadline)
                 requests += more
                 failures |= _failures(lists)
-                unknown |= {listed.resource.kind for listed in lists if listed.failure is not None}
+                unlisted |= _unlisted(lists)
                 found = [(w, event) for w, event in found if w.model is not None or w.id in live.found[w.kind]]
             now = self._context.view()
             found = [(what, event) for what, event in found if what.is_unwritten_since(now)]
@@ -125,10 +125,14 @@ class ClusterComparer:
             live=live,
             requests=requests,
             failures=failures,
-            unknown=unknown,
+            unlisted=unlisted,
             found=found,
             sizes=sizes,
-            complete=["vnf_instance", *(["pod"] if "Pod" not in unknown else []), *([] if failures else ["workload"])],
+            complete=[
+                "vnf_instance",
+                *(["pod"] if all(key.rpartition("/")[2] != "Pod" for key in unlisted) else []),
+                *([] if failures else ["workload"]),
+            ],
         )
 
     def _live_view(self, known: Mapping[str, Sequence[Entity]]) -> LiveView:
@@ -204,8 +208,7 @@ class ClusterComparer:
         lists, requests = _list(target, connection, live, namespace, deadline)
         comparison.requests += requests
         comparison.failures = {**comparison.failures, **_failures(lists)}
-        unknown = {listed.resource.kind for listed in lists if listed.failure is not None} | target.unfollowed
-        listed = _listed_kinds(lists, unknown, namespace)
+        listed = _listed_kinds(lists, target, namespace)
         return [
             self._gone(target, kind_of(type(entity)).name, entity, listed)
             for entity in created
@@ -213,13 +216,13 @@ class ClusterComparer:
         ]
 
     def drifted_instances(
-        self, instances: Sequence[VnfInstance], comparison: Comparison
+        self, target: ClusterTarget, instances: Sequence[VnfInstance], comparison: Comparison
     ) -> list[tuple[VnfInstance, Observation]]:
         """Return the instances that differ from the listing and were not written since.
 
         :param instances: as they were before the listing.
         """
-        evaluated = [(v, evaluate(comparison.live, v, comparison.unknown)) for v in instances]
+        evaluated = [(v, self.evaluate(target, v, comparison)) for v in instances]
         drifted = [(v, observation) for v, observation in evaluated if observation.changed]
         if drifted:
             if not comparison.found:
@@ -227,6 +230,11 @@ class ClusterComparer:
             now = self._context.view()
             drifted = [(v, o) for v, o in drifted if _is_unwritten(v, now)]
         return drifted
+
+    def evaluate(self, target: ClusterTarget, vnf: VnfInstance, comparison: Comparison) -> Observation:
+        """Compare an instance with the listing."""
+        unknown = target.unknown_in(vnf.namespace, comparison.unlisted)
+        return self._handler.evaluate(comparison.live, vnf, unknown)
 
 
 def _failures(lists: Sequence[ListingPart]) -> dict[str, str]:
@@ -236,6 +244,10 @@ def _failures(lists: Sequence[ListingPart]) -> dict[str, str]:
         for listed in lists
         if listed.failure is not None
     }
+
+
+def _unlisted(lists: Sequence[ListingPart]) -> dict[str, Unlisted]:
+    return {key_of(part.resource, part.namespace): Unlisted(part.failure) for part in lists if part.failure is not None}
 
 
 def _is_unwritten(instance: VnfInstance, now: View) -> bool:
@@ -290,14 +302,13 @@ def _list(
     return lists, requests
 
 
-def _listed_kinds(
-    lists: Sequence[ListingPart], unknown: Collection[str], namespace: str | None
-) -> dict[str, _ListedKind]:
+def _listed_kinds(lists: Sequence[ListingPart], target: ClusterTarget, namespace: str | None) -> dict[str, _ListedKind]:
     """Return the completely listed kinds of objects, by their name in the model.
 
     :param namespace: the only one that is compared; kinds without a namespace are left out then.
     """
     found: dict[str, _ListedKind] = {}
+    unknown = {listed.resource.kind for listed in lists if listed.failure is not None} | target.unfollowed
     for listed in lists:
         resource = listed.resource
         if resource.kind in unknown or (namespace is not None and not resource.namespaced):

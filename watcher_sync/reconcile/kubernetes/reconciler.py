@@ -34,9 +34,9 @@ from watcher_sync.exceptions import (
     SourceError,
     StaleToken,
 )
-from watcher_sync.handlers.vnf import KIND
+from watcher_sync.handlers.vnf import KIND, VnfHandler
 from watcher_sync.model.kubernetes import VnfInstance
-from watcher_sync.model.vnf.evaluation import Observation, VnfSyncReport, evaluate
+from watcher_sync.model.vnf.evaluation import Observation, VnfSyncReport
 from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.reconcile.kubernetes.compare import ClusterComparer, Comparison
 from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync, reported, vnf_differences
@@ -78,8 +78,9 @@ class KubernetesReconciler(Reconciler):
         self._now = now
         policies(conf, context.store.kinds)
         self._healer = Healer(context.writes, context.dispatcher, context.store.kinds)
-        self._comparer = ClusterComparer(context, wait=wait)
-        self._sync = VnfSync(context.writes, context.operations, notifications=context.notifications)
+        handler = VnfHandler(conf.reconcile, now=now)
+        self._comparer = ClusterComparer(context, handler, wait=wait)
+        self._sync = VnfSync(context.writes, context.operations, handler, notifications=context.notifications)
         self._targets = cluster_targets(conf)
         self._connections = {cluster: target.connect() for cluster, target in self._targets.items()}
         self._unconfirmed: set[str] = set()
@@ -105,7 +106,9 @@ class KubernetesReconciler(Reconciler):
         base = self.context.view()
         instances = [v for v in base.by(KIND, "cluster", target.cluster) if isinstance(v, VnfInstance)]
         comparison = self._comparer.compare(target, self._connections[target.cluster], base, None, deadline)
-        drifted = self._comparer.drifted_instances([v for v in instances if target.follows(v.namespace)], comparison)
+        drifted = self._comparer.drifted_instances(
+            target, [v for v in instances if target.follows(v.namespace)], comparison
+        )
         policy = policies(self.conf)
         refused = {} if allow_deletes else self._refused_deletes(comparison)
         differences = [d for what, _ in comparison.found for d in what.differences(policy.get(what.kind, HEAL))]
@@ -163,7 +166,7 @@ class KubernetesReconciler(Reconciler):
             )
         except ReconcileError as exc:
             raise SourceError(str(exc)) from None
-        observation: Observation | None = evaluate(comparison.live, instance, comparison.unknown)
+        observation: Observation | None = self._comparer.evaluate(target, instance, comparison)
         if not dry_run:
             if self._refused_deletes(comparison):
                 raise SourceError(
@@ -173,7 +176,8 @@ class KubernetesReconciler(Reconciler):
                 )
             self._healer.heal(comparison.found, since=comparison.since, actor=actor)
             self._delete_created_but_gone(target, comparison, instance.namespace, deadline, actor)
-            observation = self._sync.sync(entity_id, unknown=comparison.unknown, source=target.source, actor=actor)
+            unknown = target.unknown_in(instance.namespace, comparison.unlisted)
+            observation = self._sync.sync(entity_id, unknown=unknown, source=target.source, actor=actor)
         if observation is None:
             raise KeyError(entity_id)
         return reported(instance, observation)
@@ -230,7 +234,7 @@ class KubernetesReconciler(Reconciler):
         """Sync the instances if the policy allows it. Return how many changed."""
         if policy != HEAL or refused:
             return 0
-        return sum(self._sync_one(vnf.id, comparison.unknown, target.source) for vnf, _ in drifted)
+        return sum(self._sync_one(vnf, target, comparison) for vnf, _ in drifted)
 
     def _notify(self, target: ClusterTarget, drifted: Sequence[tuple[VnfInstance, Observation]], policy: str) -> None:
         """Send a notification for each instance that has a difference which is not stored yet."""
@@ -247,14 +251,15 @@ class KubernetesReconciler(Reconciler):
         drifts = list_drifts(self.context.store.database, kind=KIND, source=target.source, limit=_MAX_DRIFTS)
         return {(drift.entity_id, drift.field) for drift in drifts}
 
-    def _sync_one(self, entity_id: str, unknown: Collection[str], source: str) -> bool:
+    def _sync_one(self, vnf: VnfInstance, target: ClusterTarget, comparison: Comparison) -> bool:
+        unknown = target.unknown_in(vnf.namespace, comparison.unlisted)
         try:
-            observation = self._sync.sync(entity_id, unknown=unknown, source=source)
+            observation = self._sync.sync(vnf.id, unknown=unknown, source=target.source)
         except OperationRunning as exc:
-            LOG.info("VNF instance %s is not synced (SKIPPED_LCM): %s", entity_id, exc)
+            LOG.info("VNF instance %s is not synced (SKIPPED_LCM): %s", vnf.id, exc)
             return False
         except (InvalidEvent, RowRefused, StaleToken) as exc:
-            LOG.warning("VNF instance %s cannot be synced: %s", entity_id, exc)
+            LOG.warning("VNF instance %s cannot be synced: %s", vnf.id, exc)
             return False
         return observation is not None and observation.changed
 

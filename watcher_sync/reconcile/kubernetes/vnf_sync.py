@@ -10,8 +10,7 @@ While a life-cycle operation holds the instance, the caller gets
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from watcher_sync.commit.direct import DirectWriter
@@ -20,7 +19,7 @@ from watcher_sync.conf.reconcile import HEAL
 from watcher_sync.events import Actor
 from watcher_sync.handlers.vnf import KIND, VnfHandler
 from watcher_sync.model.kubernetes import VnfInstance
-from watcher_sync.model.vnf.evaluation import Observation, ReportedDifference, ReportedPod, VnfSyncReport, new_uuid
+from watcher_sync.model.vnf.evaluation import Observation, ReportedDifference, ReportedPod, Unlisted, VnfSyncReport
 from watcher_sync.operations import SYNC, Operations
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.storage.drifts import FieldDifference
@@ -36,24 +35,23 @@ class VnfSync:
         self,
         writes: DirectWriter,
         operations: Operations,
+        handler: VnfHandler,
         *,
         holder: str = "watcher-sync",
         notifications: SyncListener | None = None,
-        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
-        new_id: Callable[[], str] = new_uuid,
     ) -> None:
         self._writes = writes
         self._operations = operations
         self._holder = holder
         self._notifications = notifications
-        self._handler = VnfHandler(now=now, new_id=new_id)
+        self._handler = handler
 
     def sync(
-        self, vnf_id: str, *, unknown: Collection[str] = (), source: str, actor: Actor | None = None
+        self, vnf_id: str, *, unknown: Mapping[str, Unlisted], source: str, actor: Actor | None = None
     ) -> Observation | None:
         """Write what the tables say of one instance, if it differs; None if there is no such instance.
 
-        :param unknown: kinds of objects that could not be listed.
+        :param unknown: kind of objects -> why it is not known which ones exist in the instance's namespace.
         :param source: name of the source that the news comes from; the journal shows it.
         :param actor: recorded as the writer, if a caller of the API asked for the sync.
         :raises OperationRunning: a life-cycle operation holds it.

@@ -10,6 +10,7 @@ It also has the source report its counts while they change.
 
 from __future__ import annotations
 
+import datetime
 import threading
 import time
 from collections.abc import Callable
@@ -46,12 +47,13 @@ class ClusterMonitor:
         :param interval: seconds of silence before a probe, and between two probes; 0: no probe.
         :param last_byte_at: returns when the last byte arrived, in the seconds of ``monotonic``.
         :param probe: asks the server; returns why it does not answer, or an empty text.
-        :param changed: called after a change of :attr:`problem`.
+        :param changed: called every second, and so soon after a change of :attr:`problem`.
         :param recovered: called before ``changed`` when the server answers again.
         :param refresh: called every 10 seconds.
         """
         self.problem = ""
         """Why the server does not answer; empty while it does."""
+        self.problem_since: datetime.datetime | None = None
         self._interval = interval
         self._last_byte_at = last_byte_at
         self._probe = probe
@@ -86,6 +88,7 @@ class ClusterMonitor:
             self._set(why)
         elif self.problem and received_at > self._probed_at:
             self._set("")
+        self._changed()
         if now - self._refreshed_at >= _REFRESH_SECONDS:
             self._refreshed_at = now
             self._refresh()
@@ -98,11 +101,11 @@ class ClusterMonitor:
         return why
 
     def _set(self, problem: str) -> None:
+        if problem and not self.problem:
+            self.problem_since = datetime.datetime.now(datetime.UTC)
         before, self.problem = self.problem, problem
         if before and not problem:
             self._recovered()
-        if bool(before) is not bool(problem):
-            self._changed()
 
     def _run(self) -> None:
         while not self._stopping.wait(min(1.0, self._interval / 4) if self._interval > 0 else 1.0):

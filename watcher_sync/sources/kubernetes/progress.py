@@ -42,6 +42,8 @@ class SyncProgress:
         self.phase = Phase.STARTING
         self.error = ""
         """Why the phase is FAILING, in one line."""
+        self.failing_since: datetime.datetime | None = None
+        """When the reflector began to fail; None: it works, or has not failed yet."""
         self.synced_at: datetime.datetime | None = None
         """End of the last complete listing."""
         self.last_event_at: datetime.datetime | None = None
@@ -85,6 +87,10 @@ class SyncProgress:
         elif phase is Phase.WATCHING and self.error:
             LOG.info("source %s: %s: recovered", self._source, self._name())
         # A listing does not end the failure: only a watch proves that the reflector works again.
+        if phase is Phase.WATCHING:
+            self.failing_since = None
+        elif error:
+            self.failing_since = self.failing_since or datetime.datetime.now(datetime.UTC)
         self.phase, self.error = phase, "" if phase is Phase.WATCHING else error or self.error
         self._changed()
 

@@ -39,7 +39,7 @@ from watcher_sync.sources.kubernetes.connection import (
 from watcher_sync.sources.kubernetes.lister_watcher import HistoryExpired, ListerWatcher, WatchListUnsupported
 from watcher_sync.sources.kubernetes.options import ReflectorSettings
 from watcher_sync.sources.kubernetes.progress import Phase, SyncProgress
-from watcher_sync.sources.kubernetes.resources import Resource
+from watcher_sync.sources.kubernetes.resources import Resource, key_of
 from watcher_sync.sources.kubernetes.tracker import ObjectTracker
 
 LOG = logging.getLogger(__name__)
@@ -111,6 +111,11 @@ class Reflector:
         suffix = f"-{namespace}" if namespace else ""
         name = f"source-{settings.source}-{resource.name.lower()}{suffix}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def key(self) -> str:
+        """How the model names what it follows, where it cannot be listed."""
+        return key_of(self.lister_watcher.resource, self.lister_watcher.namespace)
 
     def start(self) -> None:
         """Start the thread."""

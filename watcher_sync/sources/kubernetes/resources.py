@@ -62,6 +62,11 @@ def _event_type(kind: str, what: str) -> str:
     return f"kubernetes.{kind.lower()}.{what}"
 
 
+def key_of(resource: Resource, namespace: str | None) -> str:
+    """How the model names what could not be listed: ``kind``, or ``namespace/kind`` if only a namespace was asked."""
+    return f"{namespace}/{resource.kind}" if namespace else resource.kind
+
+
 KNOWN: Final = {
     resource.plural: resource
     for resource in (

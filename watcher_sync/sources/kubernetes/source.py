@@ -84,6 +84,7 @@ class KubernetesSource(Source):
         self._reported_state: SourceState = SourceState.STARTING
         self._reported_sync: datetime.datetime | None = None
         self._reported_counts: dict[str, int] = {}
+        self._reported_unlisted: dict[str, dict[str, str]] = {}
         self._monitor = ClusterMonitor(
             f"source-{name}-monitor",
             interval=self.group.probe_interval,
@@ -158,8 +159,9 @@ class KubernetesSource(Source):
 
     @property
     def has_synced(self) -> bool:
-        """Whether each resource was listed completely at least once."""
-        return bool(self.reflectors) and all(reflector.progress.has_synced for reflector in self.reflectors)
+        """Whether each resource was listed completely at least once, or cannot be listed."""
+        unlisted = self._unlisted()
+        return bool(self.reflectors) and all(r.progress.has_synced or r.key in unlisted for r in self.reflectors)
 
     def emit(self, events: Sequence[Event]) -> None:
         """Hand events to the engine. :raises IntakeClosed: the engine takes no more, or the source stops."""
@@ -172,7 +174,7 @@ class KubernetesSource(Source):
         return self._epoch, next(self._numbers)
 
     def changed(self) -> None:
-        """Emit an event for the cluster if its state changed or a listing of all resources is complete."""
+        """Emit an event for the cluster if its state changed, or what can be listed and was listed completely."""
         state = self._state()
         with self._lock:
             is_new_state = state is not self._reported_state and state is not SourceState.STARTING
@@ -180,9 +182,11 @@ class KubernetesSource(Source):
                 self._reported_state = state
             times = (reflector.progress.synced_at for reflector in self.reflectors)
             synced_at = min((at for at in times if at is not None), default=None)
-            is_new_sync = self.has_synced and synced_at != self._reported_sync
+            is_new_sync = self.has_synced and (
+                synced_at != self._reported_sync or self._unlisted().keys() != self._reported_unlisted.keys()
+            )
             if is_new_sync:
-                self._reported_sync = synced_at
+                self._reported_sync, self._reported_unlisted = synced_at, self._unlisted()
         if is_new_state and state is SourceState.CONNECTED:
             LOG.info("source %s: cluster %s connected", self.name, self.cluster)
             version = self._server_version()
@@ -214,7 +218,10 @@ class KubernetesSource(Source):
 
         The model has everything as long as each resource is watched and the server answers.
         """
-        if self._monitor.problem or any(r.progress.phase is not Phase.WATCHING for r in self.reflectors):
+        unlisted = self._unlisted()
+        if self._monitor.problem or any(
+            r.progress.phase is not Phase.WATCHING for r in self.reflectors if r.key not in unlisted
+        ):
             return
         now = datetime.datetime.now(datetime.UTC)
         with self._lock:
@@ -236,11 +243,27 @@ class KubernetesSource(Source):
             counts[kind] = counts.get(kind, 0) + reflector.objects.count
         return counts
 
+    def _unlisted(self) -> dict[str, dict[str, str]]:
+        """What fails for longer than a source may before it is stale: since when, and why."""
+        stale_after = datetime.timedelta(seconds=self.conf.monitoring.stale_after)
+        now = datetime.datetime.now(datetime.UTC)
+        found: dict[str, dict[str, str]] = {}
+        for reflector in self.reflectors:
+            progress = reflector.progress
+            since, reason = progress.failing_since, progress.error
+            if self._monitor.problem:
+                since, reason = self._monitor.problem_since, self._monitor.problem
+            if since is not None and now - since > stale_after:
+                found[reflector.key] = {"since": f"{since:%Y-%m-%dT%H:%M:%SZ}", "reason": reason}
+        return found
+
     def _emit_synced(self, synced_at: datetime.datetime | None) -> None:
         with self._lock:
             self._reported_sync, counts = synced_at, self._counts()
-            self._reported_counts = counts
-        self._emit_cluster_event("synced", {"has_synced": True, "last_sync_at": synced_at, "counts": counts})
+            self._reported_counts, unlisted = counts, self._reported_unlisted or None
+        self._emit_cluster_event(
+            "synced", {"has_synced": True, "last_sync_at": synced_at, "counts": counts, "unlisted": unlisted}
+        )
 
     def _emit_cluster_event(self, what: str, data: dict[str, object]) -> None:
         epoch, number = sequence = self.sequence()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import random
 
@@ -112,6 +113,7 @@ def test_all_pods_gone_is_seen_and_seen_again_and_the_level_is_not_left_as_if_it
     scaled(world, "a", "b")
     sync = Sync(world, registered())
     sync()
+    world.deployment(replicas=0)
     for uid in ("uid-a", "uid-b"):
         world.gone(uid)
     for _ in range(2):
@@ -204,6 +206,64 @@ def test_a_vdu_that_no_aspect_scales_has_its_initial_number(world):
     assert results(sync()) == {"VDU1": "SYNCED"}
 
 
+def test_fewer_pods_than_the_workload_wants_leave_the_level_and_are_no_scale_in(world):
+    replica_set = scaled(world, "a", "b")
+    sync = Sync(world, registered())
+    sync()
+    world.gone("uid-b")
+    world.pod("c", replica_set, phase="Pending")
+    observation = sync()
+    assert results(observation) == {"VDU1": "SETTLING"}
+    assert (sync.vnf.state, sync.vnf.scale_level) == ("SETTLING", {"vdu1_aspect": 1})
+    assert observation.due_in == 300
+    world.pod("c", replica_set)
+    assert results(sync()) == {"VDU1": "SYNCED"}
+    assert sync.vnf.scale_level == {"vdu1_aspect": 1}
+    assert sync.pods == {"vnfc-1": "a", "vnfc-2": "c"}
+
+
+@pytest.mark.parametrize(
+    ("pending", "detail"),
+    [
+        (
+            {"phase": "Pending", "reason": "Unschedulable"},
+            "1 of the 2 pods that its Deployment wants run: Unschedulable",
+        ),
+        (None, "1 of the 2 pods that its Deployment wants run"),
+    ],
+)
+def test_pods_that_do_not_run_within_the_limit_are_drift_with_the_reason_and_no_other_level(world, pending, detail):
+    replica_set = scaled(world, "a", "b")
+    sync = Sync(world, registered())
+    sync()
+    world.gone("uid-b")
+    if pending is not None:
+        world.pod("c", replica_set, **pending)
+    sync()
+    sync.now += datetime.timedelta(seconds=299)
+    assert sync().due_in == 1
+    assert sync.vnf.state == "SETTLING"
+    for _ in range(2):
+        sync.now += datetime.timedelta(seconds=1)
+        assert sync().due_in is None
+        assert (sync.vnf.state, sync.vnf.scale_level, sync.vnf.nearest_level) == ("DRIFTED", {"vdu1_aspect": 1}, {})
+        report = {name: sync.vnf.vdu_results["VDU1"][name] for name in ("detail", "since")}
+        assert report == {"detail": detail, "since": f"{NOON:%Y-%m-%dT%H:%M:%SZ}"}
+    scaled(world, "a", "c")
+    assert results(sync()) == {"VDU1": "SYNCED"}
+
+
+def test_since_when_a_vdu_is_unknown_stays_through_its_evaluations(world):
+    scaled(world, "a", "b")
+    sync = Sync(world, registered())
+    sync()
+    sync(VDU1=None)
+    sync.now += datetime.timedelta(hours=1)
+    assert not sync(VDU1=None).changed
+    report = {"result": "UNKNOWN", "detail": "the listing failed", "since": f"{NOON:%Y-%m-%dT%H:%M:%SZ}"}
+    assert sync.vnf.vdu_results == {"VDU1": report}
+
+
 def test_a_listing_that_failed_is_not_no_pods(world):
     scaled(world, "a", "b")
     sync = Sync(world, registered())
@@ -216,14 +276,15 @@ def test_a_listing_that_failed_is_not_no_pods(world):
     assert sync.vnf.state == "UNKNOWN"
 
 
-def test_a_workload_that_is_not_there_leaves_its_places_vacant_until_it_is_found_again(world):
+def test_a_workload_that_is_not_there_keeps_its_entries_and_its_level_until_it_is_found_again(world):
     replica_set = scaled(world, "a", "b")
     sync = Sync(world, registered())
     sync()
+    before = (sync.vnf.vnfc_resource_info, sync.vnf.vnfc_info, sync.vnf.scale_level, sync.vnf.observed)
     world.gone("d-vdu1", "workload")
+    world.gone("uid-a")
     assert results(sync()) == {"VDU1": "UNRESOLVED"}
-    assert sync.vnf.scale_level == {"vdu1_aspect": 1}
-    assert len(sync.vnf.vacant) == 2
+    assert (sync.vnf.vnfc_resource_info, sync.vnf.vnfc_info, sync.vnf.scale_level, sync.vnf.observed) == before
     world.workload("d2", "Deployment", "vdu1", replicas=2)
     world.workload("rs2", "ReplicaSet", "vdu1-x", owner_uid="d2")
     for number, name in enumerate("yz"):

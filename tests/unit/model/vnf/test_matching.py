@@ -95,21 +95,21 @@ def test_a_pod_counts_when_it_runs_and_nobody_deleted_it(phase, fields, counted)
 
 
 @pytest.mark.parametrize(
-    ("running", "wanted", "updated", "behind", "settling"),
+    ("running", "wanted", "behind", "settling"),
     [
-        (1, 1, 1, False, False),
-        (1, 1, 1, True, True),
-        (2, 1, 1, False, True),
-        (1, 2, 1, False, True),
-        (1, 3, 3, False, False),
-        (2, 2, 1, False, False),
-        (0, 1, None, False, False),
-        (5, None, None, False, False),
+        (1, 1, False, False),
+        (1, 1, True, True),
+        (2, 1, False, True),
+        (1, 2, False, True),
+        (1, 3, False, True),
+        (2, 2, False, False),
+        (0, 1, False, True),
+        (5, None, False, False),
     ],
 )
-def test_a_rollout_is_told_by_generation_surge_and_pods_that_are_missing(running, wanted, updated, behind, settling):
+def test_a_workload_settles_until_as_many_pods_run_as_it_wants(running, wanted, behind, settling):
     pods = tuple(Pod(id=str(i), phase="Running") for i in range(running))
-    vdu = VduInput(kind="Deployment", name="a", resolved=True, pods=pods, wanted=wanted, updated=updated, behind=behind)
+    vdu = VduInput(kind="Deployment", name="a", resolved=True, pods=pods, wanted=wanted, behind=behind)
     assert is_settling(vdu) is settling
 
 

@@ -43,12 +43,13 @@ def test_a_vdu_of_kind_replica_set_whose_status_is_unknown_has_its_level(world: 
     assert observation.values["scale_level"] == {"vdu1_aspect": 0}
 
 
-def test_a_replica_set_that_has_not_made_all_its_pods_settles(world: World) -> None:
-    counts = {"generation": 2, "observed_generation": 2, "replicas": 3}
-    world.pod("a", world.workload("rs", "ReplicaSet", "vdu1", updated_replicas=1, **counts))
+@pytest.mark.parametrize("made", [1, 3])
+def test_a_replica_set_settles_until_all_its_pods_run(world: World, made: int) -> None:
+    counts = {"generation": 2, "observed_generation": 2, "replicas": 2, "updated_replicas": made}
+    world.pod("a", world.workload("rs", "ReplicaSet", "vdu1", **counts))
     assert settles(world)
-    world.workload("rs", "ReplicaSet", "vdu1", updated_replicas=3, **counts)
-    assert not settles(world), "its controller is done, and two pods do not run"
+    world.pod("b", "rs")
+    assert not settles(world)
 
 
 def test_zone_and_reservation_that_are_unknown_are_absent(world: World) -> None:

@@ -15,7 +15,7 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.model.vnf.evaluation import Observation, evaluate_inputs
+from watcher_sync.model.vnf.evaluation import Moment, Observation, Unlisted, evaluate_inputs
 from watcher_sync.model.vnf.levels import check
 from watcher_sync.model.vnf.matching import read_vdu
 
@@ -87,14 +87,16 @@ class Sync:
     def __init__(self, world: World, vnf: VnfInstance) -> None:
         self.world = world
         self.vnf = vnf
+        self.now = NOON
         self._ids = itertools.count(1)
 
     def __call__(self, **failed: None) -> Observation:
         """Observe, and keep what is to be written as a database would."""
         import msgspec
 
-        inputs = {**self.world.inputs(self.vnf), **failed}
-        observation = evaluate_inputs(self.vnf, inputs, new_id=lambda: f"vnfc-{next(self._ids)}")
+        unlisted = {name: Unlisted("the listing failed") for name in failed}
+        moment = Moment(self.now, 300, lambda: f"vnfc-{next(self._ids)}")
+        observation = evaluate_inputs(self.vnf, {**self.world.inputs(self.vnf), **unlisted}, moment)
         values = json.loads(json.dumps(dict(observation.values)))
         assert values == dict(observation.values), "the values are plain JSON"
         self.vnf = msgspec.structs.replace(self.vnf, **values)

@@ -21,16 +21,23 @@ class Cluster:
         self.byte_at = 100.0
         self.why = ""
         self.calls = []
+        self.reported = ""
         self.monitor = ClusterMonitor(
             "monitor",
             interval=interval,
             last_byte_at=lambda: self.byte_at,
             probe=self.probe,
-            changed=lambda: self.calls.append(("changed", self.monitor.problem)),
+            changed=self.changed,
             recovered=lambda: self.calls.append("recovered"),
             refresh=lambda: self.calls.append("refresh"),
             monotonic=lambda: self.now,
         )
+
+    def changed(self):
+        """The source compares with what it reported last."""
+        if self.monitor.problem != self.reported:
+            self.reported = self.monitor.problem
+            self.calls.append(("changed", self.reported))
 
     def probe(self):
         self.calls.append("probe")
@@ -107,12 +114,13 @@ def running(refresh, raised):
         return "timed out"
 
     found = threading.Event()
+    changed = lambda: found.set() if monitor.problem else None  # noqa: E731
     monitor = ClusterMonitor(
         "source-edge-monitor",
         interval=0.01,
         last_byte_at=lambda: 0.0,
         probe=probe,
-        changed=found.set,
+        changed=changed,
         recovered=lambda: None,
         refresh=refresh,
     )

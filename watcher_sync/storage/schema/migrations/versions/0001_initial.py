@@ -209,6 +209,7 @@ def _create_kubernetes_kinds() -> None:
         sa.Column("detail", _LONG_TEXT),
         sa.Column("version", sa.String(length=255)),
         sa.Column("has_synced", sa.Boolean()),
+        sa.Column("unlisted", JsonDocument()),
         sa.Column("last_sync_at", UtcDateTime()),
         sa.Column("counts", JsonDocument()),
         sa.Column("seq", sa.BigInteger(), nullable=False),
