@@ -167,7 +167,7 @@ class Operations:
         """Extend the lease: the holder is alive.
 
         :raises NoSuchOperation, ProofRefused: see :meth:`verify`.
-        :raises StaleToken: this holder no longer has the lease.
+        :raises StaleToken: this holder no longer has the lease, or it has expired.
         """
         self.verify(entity_id, lease_id, proof)
         lease = self._leases.heartbeat(self.kind, entity_id, lease_id, token, self._limits.lease_time)
@@ -182,7 +182,7 @@ class Operations:
 
         :param proof: None: the caller is this process itself, or an administrator that the policy allows it.
         :raises NoSuchOperation, ProofRefused: see :meth:`verify`.
-        :raises StaleToken: this holder no longer has the lease.
+        :raises StaleToken: this holder no longer has the lease, or it has expired.
         """
         if proof is not None:
             self.verify(entity_id, lease_id, proof)

@@ -12,8 +12,8 @@ If several managers post at once, one gets 201, and the others get 409 with the 
 The lease belongs to the user and the project of the first request. No later answer has the secret. For another project
 the operation does not exist (404). For another user, and for a wrong secret, the answer is 403.
 
-A manager that sends no heartbeat for the lease time may lose the lease to another one. Then its next request gets 409
-with the new holder. ``/v1/leases`` has the leases of all instances.
+A manager that sends no heartbeat for the lease time loses the lease. Its next request gets 409, with the new holder or
+with whether the instance was written since. ``/v1/leases`` has the leases of all instances.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from watcher_sync.api.http.rules import ADMIN, PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.service import Service
 from watcher_sync.exceptions import StaleToken
 from watcher_sync.operations import LeaseRow, OperationRow, Operations, Owner, Proof
-from watcher_sync.storage.groups.operation_leases import COMPLETED, FAILED, RUNNING, STATES
+from watcher_sync.read.reading import last_change
+from watcher_sync.storage.groups.operation_leases import COMPLETED, EXPIRED, FAILED, RUNNING, STATES
 
 TOKEN: Final = "Operation-Token"
 SECRET: Final = "Operation-Secret"
@@ -222,7 +223,7 @@ class OperationItem:
         try:
             lease = self._operations.heartbeat(entity_id, operation_id, proof_of(call), token)
         except StaleToken as stale:
-            raise _refusal(self._operations, entity_id, operation_id, token, stale) from None
+            raise self._refusal(entity_id, operation_id, token, stale) from None
         call.answer(_running(lease))
 
     def end(self, call: Call, entity_id: str, operation_id: str) -> None:
@@ -237,10 +238,28 @@ class OperationItem:
         except StaleToken as stale:
             row = self._operations.show(entity_id, operation_id)
             if row is None or row.state != state or token not in (None, row.token):
-                raise _refusal(self._operations, entity_id, operation_id, token, stale) from None
+                raise self._refusal(entity_id, operation_id, token, stale) from None
         if proof is None:
             AUDIT.warning("the operation %s of %s was ended by force, as %s", operation_id, entity_id, state)
         call.answer_nothing()
+
+    def _refusal(self, entity_id: str, operation_id: str, token: int | None, stale: StaleToken) -> Problem:
+        """Makes the problem of a heartbeat or an end that the lease refuses."""
+        row = _shown(self._operations, entity_id, operation_id)
+        if token is not None and token != row.token:
+            return Problem(412, f"{token} is not the token of this operation")
+        if stale.lease is not None and stale.lease.id != operation_id:
+            return held_by(stale.lease, "Another operation has taken over the instance")
+        if row.state != EXPIRED or row.ended_at is None:
+            return Problem(409, f"The operation has ended: {row.state}")
+        service = self._collection.service
+        with service.reading() as connection:
+            last = last_change(connection, service.tables, self._operations.kind, entity_id)
+        expired = f"The lease expired at {row.ended_at:%Y-%m-%dT%H:%M:%SZ}, and the instance"
+        if last is None or last.time <= row.ended_at:
+            return Problem(409, f"{expired} was not written since")
+        written = {"seq": last.seq, "time": last.time, "event_type": last.event_type}
+        return Problem(409, f"{expired} was written since: {last.event_type}", written=written)
 
 
 class LeaseList:
@@ -284,18 +303,6 @@ def _shown(operations: Operations, entity_id: str, operation_id: str) -> Operati
     if row is None:
         raise not_found(f"operation {operation_id} of {operations.kind} {entity_id}")
     return row
-
-
-def _refusal(
-    operations: Operations, entity_id: str, operation_id: str, token: int | None, stale: StaleToken
-) -> Problem:
-    """Makes the problem of a heartbeat or an end that the lease refuses."""
-    row = _shown(operations, entity_id, operation_id)
-    if token is not None and token != row.token:
-        return Problem(412, f"{token} is not the token of this operation")
-    if stale.lease is not None and stale.lease.id != operation_id:
-        return held_by(stale.lease, "Another operation has taken over the instance")
-    return Problem(409, f"The operation has ended: {row.state}")
 
 
 def _running(lease: LeaseRow) -> dict[str, Any]:

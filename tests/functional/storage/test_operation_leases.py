@@ -159,14 +159,22 @@ def test_a_heartbeat_keeps_the_lease_beyond_its_time(store):
     assert leases.begin("a", "HEAL", "next").token == lease.token + 1
 
 
-@on_one_database
-def test_what_expired_and_nobody_took_is_its_holders_still(store):
+def test_what_expired_stays_expired_and_its_end_is_when_it_expired(store):
     leases = operations(store, seconds=0.1)
     lease = leases.begin("a", "SCALE", "slow")
     expired(leases, "a")
-    assert leases.show("a", lease.id).state == "EXPIRED"
-    assert operations(store).heartbeat("a", lease.id, lease.proof, lease.token).token == lease.token
-    assert leases.show("a", lease.id).state == "RUNNING"
+    for stale in (leases.heartbeat, leases.end):
+        with pytest.raises(StaleToken) as refused:
+            stale("a", lease.id, lease.proof, lease.token)
+        assert refused.value.lease is None
+    with store.database.begin() as connection, pytest.raises(StaleToken):
+        leases.verify_token(connection, "a", lease.token, lease.proof)
+    shown = leases.show("a", lease.id)
+    assert (shown.state, shown.ended_at, shown.expires_at) == ("EXPIRED", lease.expires_at, None)
+    taken = leases.begin("a", "HEAL", "next")
+    first, second = leases.history("a", after=0, limit=10)
+    assert (first.state, first.ended_at) == ("EXPIRED", lease.expires_at)
+    assert first.ended_at <= second.since == taken.since
 
 
 @on_one_database
@@ -197,12 +205,12 @@ def test_a_short_write_leaves_no_trace_in_the_history(store):
 
 @pytest.mark.parametrize("any_migrated_url", ["postgresql", "mariadb"], indirect=True)
 def test_while_a_writer_holds_its_lease_in_its_transaction_nobody_takes_it_over(store, new_store):
-    leases = operations(store, seconds=0.1)
+    leases = operations(store, seconds=5)
     lease = leases.begin("a", "SCALE", "writer")
-    expired(leases, "a")
     result = []
     with store.database.begin() as connection:
         leases.verify_token(connection, "a", lease.token, lease.proof)
+        expired(leases, "a")
         thread = threading.Thread(
             target=lambda: result.append(operations(new_store()).begin("a", "HEAL", "next")), daemon=True
         )

@@ -85,6 +85,19 @@ def test_a_stale_token_is_refused_and_is_told_who_took_over(client, conf, proble
 
 
 @pytest.mark.usefixtures("vnf")
+def test_a_holder_whose_lease_expired_is_told_what_was_written_since(client, conf, problem):
+    crashed = short_lease(conf, client)
+    path = f"{OPERATIONS}/{crashed['id']}"
+    unwritten = problem(client.simulate_put(path, headers=own(crashed)), 409)
+    assert unwritten["detail"].endswith("the instance was not written since")
+    assert client.simulate_put(f"{PATH}/a", json=demo(name="new")).status_code == 200
+    for answer in (client.simulate_put(path, headers=own(crashed)), client.simulate_delete(path, headers=own(crashed))):
+        written = problem(answer, 409)["written"]
+        assert written["event_type"] == "vnf_instance.updated"
+        assert written["seq"] == client.simulate_get(f"{PATH}/a").json["seq"]
+
+
+@pytest.mark.usefixtures("vnf")
 def test_a_token_of_another_operation_and_an_unknown_operation_are_told_apart(client, problem):
     lease = begin(client)
     path = f"{OPERATIONS}/{lease['id']}"

@@ -7,7 +7,8 @@ an update of a free or expired row, or the first insert under its primary key. S
 A caller needs its answer at once and cannot watch a beat. So all times are those of the database's clock. If it jumps,
 a lease ends early or late, and the token still fences.
 
-An expired lease that was not taken still accepts a heartbeat. A row has the digest of its secret, not the secret.
+An expired lease stays expired, taken or not: others may have written since. A row has the digest of its secret, not
+the secret.
 
 For any thread. A call without a connection is one transaction.
 """
@@ -117,14 +118,12 @@ class OperationLeases:
             was, it expires.
         """
         while True:
-            if (taken := self._take_row(request)) is not None:
-                return taken
             # This read only selects the next statement, which decides.
             exists, there = self._read_row(request.kind, request.entity_id)
             if there is not None and there.remaining > 0:
                 return there
-            if not exists and (made := self._make_row(request)) is not None:
-                return made
+            if (taken := self._take_row(request, there) if exists else self._make_row(request)) is not None:
+                return taken
 
     def read(self, kind: str, entity_id: str) -> LeaseRow | None:
         """The lease, expired or not; None if it is free."""
@@ -162,12 +161,12 @@ class OperationLeases:
         """Extend the lease: the holder is alive.
 
         :param token: also to be compared, unless None.
-        :returns: the lease, or None if it has another holder or is free.
+        :returns: the lease, or None if it has expired, has another holder or is free.
         """
         t = self._leases
         statement = (
             sa.update(t)
-            .where(self._is(kind, entity_id, lease_id, token))
+            .where(self._is(kind, entity_id, lease_id, token), t.c.expires_at > self._now())
             .values(heartbeat_at=self._now(), expires_at=self._now(seconds))
         )
         with translated(), self._begin() as connection:
@@ -180,10 +179,11 @@ class OperationLeases:
         """Give the lease back.
 
         :param state: COMPLETED or FAILED.
-        :returns: whether it was this holder's.
+        :returns: whether it was this holder's, and had not expired.
         """
         t, o = self._leases, self._operations
-        free = sa.update(t).where(self._is(kind, entity_id, lease_id, token)).values(id="", holder="", operation="")
+        mine = self._is(kind, entity_id, lease_id, token), t.c.expires_at > self._now()
+        free = sa.update(t).where(*mine).values(id="", holder="", operation="")
         with translated(), self._begin() as connection:
             if connection.execute(free).rowcount != 1:
                 return False
@@ -200,6 +200,7 @@ class OperationLeases:
         statement = (
             sa.update(t)
             .where(t.c.kind == kind, t.c.entity_id == entity_id, t.c.token == token, t.c.id != "")
+            .where(t.c.expires_at > self._now())
             .values(heartbeat_at=self._now())
         )
         if connection.execute(statement).rowcount != 1:
@@ -250,22 +251,25 @@ class OperationLeases:
             row = connection.execute(query).one_or_none()
         return row is not None, _lease(row) if row is not None and row._mapping["id"] else None
 
-    def _take_row(self, request: LeaseRequest) -> LeaseRow | None:
-        """Take a row that is free or has expired."""
+    def _take_row(self, request: LeaseRequest, expired: LeaseRow | None) -> LeaseRow | None:
+        """Take a row that is free or has expired.
+
+        :param expired: the lease in it; None: it is free.
+        """
         t, o = self._leases, self._operations
         mine = sa.and_(t.c.kind == request.kind, t.c.entity_id == request.entity_id)
+        # An expired lease stays expired, so its id is enough.
         statement = (
             sa.update(t)
-            .where(mine, sa.or_(t.c.id == "", t.c.expires_at <= self._now()))
+            .where(mine, t.c.id == (expired.id if expired is not None else ""))
             .values(**self._holding(request), token=t.c.token + 1)
         )
         with translated(), contextlib.suppress(DBDeadlock), self._begin() as connection:
             if connection.execute(statement).rowcount != 1:
                 return None
-            expired = sa.update(o).where(
-                o.c.kind == request.kind, o.c.entity_id == request.entity_id, o.c.state == RUNNING
-            )
-            connection.execute(expired.values(state=EXPIRED, ended_at=self._now()))
+            if expired is not None:
+                ended = sa.update(o).where(o.c.id == expired.id)
+                connection.execute(ended.values(state=EXPIRED, ended_at=expired.expires_at))
             return self._record(connection, request)
         return None  # the transaction is rolled back
 
@@ -371,4 +375,7 @@ def _operation(row: sa.Row[tuple[object, ...]], lease: LeaseRow | None) -> Opera
     runs = values["state"] == RUNNING and lease is not None and lease.id == values["id"]
     if values["state"] == RUNNING and not (runs and lease is not None and lease.remaining > 0):
         values["state"] = EXPIRED
-    return OperationRow(**values, expires_at=lease.expires_at if runs and lease is not None else None)
+    expires_at = lease.expires_at if runs and lease is not None else None
+    if values["state"] == EXPIRED:
+        values["ended_at"], expires_at = values["ended_at"] or expires_at, None
+    return OperationRow(**values, expires_at=expires_at)
