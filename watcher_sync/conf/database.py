@@ -63,8 +63,9 @@ Related options: ``statement_timeout``, ``commit_timeout``.
 Seconds after which the server ends a transaction whose process sends nothing.
 
 Each session of PostgreSQL and MariaDB gets this limit. It also limits the time that a statement waits for a row that
-another transaction locks. A machine that stops inside a transaction blocks others for at most this time. The value
-must be below ``[engine] lease_time``, or a standby cannot lead in time.
+another transaction locks, and so does half of the time that it waits for an answer. A machine that stops inside a
+transaction blocks others for at most this time. The value must be below ``[engine] lease_time``, or a standby cannot
+lead in time.
 
 Related options: ``[engine] lease_time``.
 """,

@@ -22,7 +22,7 @@ _PHRASES = {
     403: "The policy does not allow the request",
     404: "The resource does not exist",
     406: "The request accepts none of the media types",
-    409: "The request conflicts with the present state",
+    409: "The request conflicts with the present state, or with other writes for too long",
     410: "The journal does not reach back that far",
     412: "A condition of the request does not hold",
     413: "The body is too large",
@@ -99,8 +99,9 @@ def _operation(template: str, method: str, declared: RestOperation, *, tokens: b
     if declared.body is not None:
         content = {media: {"schema": schema} for media, schema in declared.body.schemas.items()}
         described["requestBody"] = {"required": declared.body.required, "content": content}
-    limited = {429} if method != "get" or declared.streams else set()
-    for status in sorted({*declared.errors, *_validation_errors(declared, guarded=guarded), *limited}):
+    writes = {409} if method != "get" else set()
+    limited = {429} if writes or declared.streams else set()
+    for status in sorted({*declared.errors, *_validation_errors(declared, guarded=guarded), *writes, *limited}):
         described["responses"][str(status)] = {
             "description": _PHRASES[status],
             "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},

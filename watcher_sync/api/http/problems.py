@@ -29,6 +29,7 @@ from watcher_sync.exceptions import (
     RowRefused,
     SchemaMissing,
     StaleToken,
+    TransactionConflict,
     WatcherSyncError,
 )
 from watcher_sync.operations import retry_after
@@ -193,7 +194,10 @@ def _answer_http_error(
 
 def _answer_own_error(request: falcon.Request, response: falcon.Response, error: WatcherSyncError, params: Any) -> None:
     """Answers the errors of the storage and of the operation leases."""
-    if isinstance(error, (DatabaseUnavailable, HeadMoved, SchemaMissing)):
+    if isinstance(error, TransactionConflict) and request.method not in ("GET", "HEAD"):
+        detail = "Other writes hold what this one needs for too long; nothing was written"
+        problem = Problem(409, detail, headers={"Retry-After": "1"})
+    elif isinstance(error, (DatabaseUnavailable, HeadMoved, SchemaMissing)):
         LOG.warning("%s %s: %s", request.method, request.path, error)
         problem = Problem(503, "The database is not available now", headers={"Retry-After": "2"})
     elif isinstance(error, InvalidEvent):

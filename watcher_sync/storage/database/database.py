@@ -69,10 +69,10 @@ MAX_PACKET = "max_allowed_packet"
 _PACKET_TOO_LARGE = 1153
 """MariaDB's error for a statement above ``max_allowed_packet``, where it can still answer."""
 
-_LOCK_TIMEOUTS = {1205, "55P03"}
-"""The errors of MariaDB and PostgreSQL for a statement that waited too long for a lock."""
+_LOCK_TIMEOUTS = {1205, "55P03", "SQLITE_BUSY"}
+"""The errors of MariaDB, PostgreSQL and SQLite for a statement that waited too long for a lock."""
 
-_CONFLICTS = {1020, 1213, "40001", "40P01", *_LOCK_TIMEOUTS}
+_CONFLICTS = {1020, 1213, "40001", "40P01", "SQLITE_BUSY_SNAPSHOT", *_LOCK_TIMEOUTS}
 """Their errors for a transaction that another one prevents: a retry may succeed at once."""
 
 _REFUSED = (
@@ -287,9 +287,10 @@ def _code_of(exc: BaseException) -> Any:
 
 
 def _state_of(exc: BaseException) -> Any:
-    """The SQLSTATE that PostgreSQL gave to an error; None if there is none."""
+    """The SQLSTATE that PostgreSQL gave to an error, or SQLite's name of it; None if there is none."""
     inner = getattr(exc, "inner_exception", None) or exc
-    return getattr(getattr(inner, "orig", None), "sqlstate", None)
+    original = getattr(inner, "orig", None)
+    return getattr(original, "sqlstate", None) or getattr(original, "sqlite_errorname", None)
 
 
 def reason_of(exc: BaseException) -> str:

@@ -94,12 +94,17 @@ class TimeLimits(msgspec.Struct, frozen=True):
     answer: float | CommitWatch
     """Seconds without a byte from the server after which the client gives up, or what has them at each connect."""
     idle_transaction: int
-    """Seconds without a statement after which the server ends a transaction; also the longest wait for a lock."""
+    """Seconds without a statement after which the server ends a transaction."""
 
     @property
     def answer_seconds(self) -> float:
         """The seconds of ``answer`` now."""
         return self.answer.seconds if isinstance(self.answer, CommitWatch) else self.answer
+
+    @property
+    def lock_seconds(self) -> float:
+        """Seconds that a statement waits for a lock. The server's refusal arrives before the client gives up."""
+        return min(self.idle_transaction, self.answer_seconds / 2)
 
 
 def set_up(database: sa.Engine, limits: TimeLimits) -> None:
@@ -165,7 +170,7 @@ def _limit_postgresql(connection: Any, limits: TimeLimits) -> None:
     milliseconds = limits.idle_transaction * 1000
     settings = {
         "idle_in_transaction_session_timeout": milliseconds,
-        "lock_timeout": milliseconds,
+        "lock_timeout": int(limits.lock_seconds * 1000),
         "tcp_keepalives_idle": _KEEPALIVE_IDLE_SECONDS,
         "tcp_keepalives_interval": _KEEPALIVE_INTERVAL_SECONDS,
         "tcp_keepalives_count": _KEEPALIVE_COUNT,
@@ -185,9 +190,10 @@ def _limit_pymysql(kwargs: dict[str, Any], limits: TimeLimits) -> None:
 def _limit_mysql(connection: Any, record: Any, limits: TimeLimits) -> None:
     """A transaction that locked rows and changed none counts as one that only reads, so both kinds have the limit."""
     seconds = limits.idle_transaction
-    settings = [f"{name} = {seconds}" for name in ("innodb_lock_wait_timeout", "net_read_timeout", "net_write_timeout")]
+    settings = {"net_read_timeout": seconds, "net_write_timeout": seconds}
+    settings["innodb_lock_wait_timeout"] = max(1, int(limits.lock_seconds))
     with connection.cursor() as cursor:
-        cursor.execute("SET SESSION " + ", ".join(settings))
+        cursor.execute("SET SESSION " + ", ".join(f"{name} = {value}" for name, value in settings.items()))
         with contextlib.suppress(Exception):  # MySQL has no such variable
             cursor.execute(
                 f"SET SESSION idle_write_transaction_timeout = {seconds}, idle_readonly_transaction_timeout = {seconds}"
