@@ -279,6 +279,19 @@ def test_a_listing_deletes_what_a_reconciliation_read_earlier(player: Player, st
     assert not player.play(story.tell(kind, "listed", listed)).ids("pod" if kind == "pod" else "workload")
 
 
+@pytest.mark.parametrize("what", ["added", "modified", "deleted", "absent"])
+@pytest.mark.parametrize("kind", ["pod", "deployment", "daemonset"])
+def test_an_object_with_the_uid_of_another_clusters_is_refused(
+    player: Player, story: Story, kind: str, what: str
+) -> None:
+    data = {"metadata": {"uid": "u", "name": "a"}}
+    before = player.play(story.tell(kind, "added", data))
+    with pytest.raises(InvalidEvent, match=r"metadata\.uid: belongs to an object of the cluster edge$"):
+        player.play(story.tell(kind, what, data, origin="other"))
+    name = "pod" if kind == "pod" else "workload"
+    assert player.model.snapshot().get(name, "u") == before.get(name, "u")
+
+
 def test_a_cluster_is_connected_disconnected_and_synced(player: Player, story: Story) -> None:
     synced = {"has_synced": True, "last_sync_at": "2026-01-01T00:00:00Z", "counts": {"Pod": 3}}
     events = [

@@ -107,14 +107,14 @@ class KubernetesHandler(Handler):
 
         :raises InvalidEvent: naming the field that is wrong.
         """
-        return (Delete("pod", read(event, Object).metadata.uid, _version(event)),)
+        return (_deletion("pod", event, view, _version(event)),)
 
     def on_pod_absent(self, event: Event, view: View) -> Iterable[Change]:
         """A listing lacks a pod; see :data:`~watcher_sync.model.changes.ABSENT`.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
-        return (Delete("pod", read(event, Object).metadata.uid, absent(_version(event))),)
+        return (_deletion("pod", event, view, absent(_version(event))),)
 
     def on_pods_listed(self, event: Event, view: View) -> Iterator[Change]:
         """Pods that are not in a complete listing do not exist.
@@ -169,18 +169,20 @@ class KubernetesHandler(Handler):
 
         :raises InvalidEvent: naming the field that is wrong.
         """
-        uid, version = read(event, Object).metadata.uid, _version(event)
-        yield Delete("workload", uid, version)
-        yield from _trace_all(uid, version, view)
+        version = _version(event)
+        deletion = _deletion("workload", event, view, version)
+        yield deletion
+        yield from _trace_all(deletion.id, version, view)
 
     def on_workload_absent(self, event: Event, view: View) -> Iterator[Change]:
         """A listing lacks a workload; its pods lose their workload.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
-        uid, version = read(event, Object).metadata.uid, _version(event)
-        yield Delete("workload", uid, absent(version))
-        yield from _trace_all(uid, version, view)
+        version = _version(event)
+        deletion = _deletion("workload", event, view, absent(version))
+        yield deletion
+        yield from _trace_all(deletion.id, version, view)
 
     def on_workloads_listed(self, event: Event, view: View) -> Iterator[Change]:
         """Workloads of one kind that are not in a complete listing do not exist.
@@ -305,10 +307,28 @@ def _metadata(event: Event, metadata: Metadata) -> dict[str, Any]:
     }
 
 
+def _deletion(kind: str, event: Event, view: View, version: Version) -> Delete:
+    uid = read(event, Object).metadata.uid
+    known = view.get(kind, uid)
+    if isinstance(known, (Pod, Workload)) and known.cluster != event.origin:
+        raise _uid_of_another(known)
+    return Delete(kind, uid, version)
+
+
+def _uid_of_another(known: Pod | Workload) -> InvalidEvent:
+    """Two clusters that were restored from one snapshot have objects with equal uids. The model has those of one."""
+    return InvalidEvent(f"metadata.uid: belongs to an object of the cluster {known.cluster}")
+
+
 def _upsert(
     kind: str, uid: str, version: Version, fields: dict[str, Any], known: Entity | None, position: int
 ) -> Upsert:
-    """The change; under the version that the model has, and so a duplicate, where it would change nothing."""
+    """The change; under the version that the model has, and so a duplicate, where it would change nothing.
+
+    :raises InvalidEvent: another cluster has an object with this uid.
+    """
+    if isinstance(known, (Pod, Workload)) and known.cluster != fields["cluster"]:
+        raise _uid_of_another(known)
     if known is not None and version > known.versions[position] and fields["resource_version"] is not None:
         for name, value in fields.items():
             if getattr(known, name) != value:
@@ -333,7 +353,7 @@ def _trace(pod: Pod, version: Version, view: View) -> Upsert | None:
     top = pod.owner_uid
     if pod.owner_kind == "ReplicaSet" and top is not None:
         found = view.get("workload", top)
-        top = (found.owner_uid or found.id) if isinstance(found, Workload) else None
+        top = (found.owner_uid or found.id) if isinstance(found, Workload) and found.cluster == pod.cluster else None
     if top == pod.workload_uid:
         return None
     return Upsert("pod", pod.id, _after(pod.versions[_POD_WORKLOAD], version), {"workload": {"workload_uid": top}})

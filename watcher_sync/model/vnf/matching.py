@@ -95,7 +95,9 @@ def pods_of(view: View, workload: Workload) -> list[Pod]:
     if workload.kind == "Deployment":
         sets = view.by("workload", "owner_uid", workload.id)
         owners = [w.id for w in sets if isinstance(w, Workload) and w.kind == "ReplicaSet"]
-    return [pod for uid in owners for pod in view.by("pod", "owner_uid", uid) if isinstance(pod, Pod)]
+    pods = [pod for uid in owners for pod in view.by("pod", "owner_uid", uid) if isinstance(pod, Pod)]
+    # Clusters that were restored from one snapshot have workloads with equal uids.
+    return [pod for pod in pods if pod.cluster == workload.cluster]
 
 
 def top_of(view: View, owner_uid: str | None) -> Workload | None:

@@ -68,6 +68,13 @@ def test_a_workload_of_the_same_name_elsewhere_is_another(world, field):
     assert not seen(world).resolved
 
 
+def test_the_pods_of_a_workload_with_an_equal_uid_in_another_cluster_are_not_counted(world):
+    replica_set = world.deployment()
+    world.pod("a", replica_set)
+    world.pod("b", replica_set, cluster="restored")
+    assert [pod.name for pod in seen(world).pods] == ["a"]
+
+
 def test_of_two_with_one_name_the_newer_is_the_one(world):
     world.workload("old", "StatefulSet", "vdu1", created_at=NOON)
     world.workload("new", "StatefulSet", "vdu1", created_at=NOON.replace(minute=1))
