@@ -264,7 +264,7 @@ def workloads(site: Site, name: str) -> Sequence[Event]:
 
 @contextmanager
 def running(folder: pathlib.Path) -> Iterator[Site]:
-    """An engine that leads, two Deployments, and one instance that names the first one, at level 1."""
+    """An engine that leads, two Deployments, and one instance that names the first one, and waits for its third pod."""
     site = Site(folder)
     site.register("v1", one_vdu())
     site.write(SERVICE, "i-1", {"spec": {"service_type": "vm"}, "provider": {"provider_name": "kubevirt-1"}})
@@ -275,7 +275,7 @@ def running(folder: pathlib.Path) -> Iterator[Site]:
         site.push(*workloads(site, "vdu1"), *workloads(site, "other"), site.kubernetes("cluster.synced", listed))
         site.push(read_document(notifications.event("instance.create.end"), source="nova"))
         site.push(dcm_event(reported="PROVISIONING", sequence=1))  # the first one fills the caches of the decoders
-        assert until(lambda: _level(site) == 1)
+        assert until(lambda: getattr(_instance(site), "state", None) == "SETTLING")
         # The next evaluation of the instance is to share the commit of its pod.
         at = time.monotonic()
         assert until(lambda: time.monotonic() > at + COALESCE_SECONDS)
@@ -304,10 +304,9 @@ def push_each(site: Site) -> dict[str, Walk]:
         "pod of no instance": site.push(site.kubernetes("pod.added", pod("other-2", "other-rs"))),
         "pod of a VNF instance": site.push(site.kubernetes("pod.added", pod("vdu1-2", "vdu1-rs"))),
     }
-    assert _level(site) == 2
+    assert _instance(site).scale_level == {"vdu1_aspect": 2}
     return walks
 
 
-def _level(site: Site) -> Any:
-    vnf: Any = site.engine.model.snapshot().get("vnf_instance", "v1")
-    return (vnf.scale_level or {}).get("vdu1_aspect") if vnf is not None else None
+def _instance(site: Site) -> Any:
+    return site.engine.model.snapshot().get("vnf_instance", "v1")

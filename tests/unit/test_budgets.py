@@ -21,7 +21,7 @@ BUDGETS = {
     "instance.update": (193, 40),
     "DCM event": (202, 40),
     "pod of no instance": (236, 37),
-    "pod of a VNF instance": (351, 44),
+    "pod of a VNF instance": (379, 44),
     "GET /v1/instances": (74, 12),
     "webhook delivery": (106, 13),
     "gRPC watch event": (48, 9),

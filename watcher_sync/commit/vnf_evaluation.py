@@ -151,8 +151,9 @@ class VnfEvaluation:
             model = transaction.model
             assert isinstance(model, Model)  # only an engine evaluates, over its replica
             index = self._build(model.snapshot())
-        if self._due:
-            self._waiting.update((vnf_id, None) for vnf_id, at in self._due.items() if at <= evaluated.at)
+        for vnf_id, at in self._due.items():
+            if at <= evaluated.at:
+                self._waiting[vnf_id] = None
         for staged in transaction.staged():
             self._mark_staged(staged, transaction, evaluated)
         evaluated.marked |= index.concerned(evaluated.names)

@@ -158,8 +158,13 @@ class EntityOverlay:
         entity: Entity | None,
         values: Mapping[str, Any],
         versions: tuple[Version, ...],
+        *,
+        revives: bool = False,
     ) -> None:
-        """Stage the entity with these fields changed; at best only such as really differ."""
+        """Stage the entity with these fields changed; at best only such as really differ.
+
+        :param revives: whether it is remembered as deleted.
+        """
         old = self._staged.get((kind.name, entity_id))
         seq = old.seq if old is not None else self.head + 1
         if entity is None:
@@ -169,7 +174,7 @@ class EntityOverlay:
         derived = self._derive_from_self(kind, new, values if entity is not None else None)
         if derived and entity is not None:  # the touched fields of a new entity are never read
             values = {**values, **derived}
-        self._stage(event, kind, entity_id, old, entity, new, None, values)
+        self._stage(event, kind, entity_id, old, entity, new, None, values, revives=revives)
 
     def _derive_from_self(self, kind: Kind, new: Entity, written: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Set the derived fields that follow from the entity itself, before any other code can read it.
@@ -206,6 +211,8 @@ class EntityOverlay:
         entity: Entity | None,
         tombstone: Tombstone | None,
         touched: Collection[str],
+        *,
+        revives: bool = False,
     ) -> None:
         key = (kind.name, entity_id)
         if old is None:
@@ -220,8 +227,8 @@ class EntityOverlay:
                 if before is None and entity is not None:
                     fields.update(kind.fields)  # created again, it lost every field that was not written again
             new = Staged(kind, entity_id, old.seq, old.base, entity, tombstone, event, merged, fields)
-        if entity is not None and new.base is None:
-            new.revives = self._under.tombstone(kind.name, entity_id) is not None
+            revives = revives or old.revives
+        new.revives = revives
         self._undo.append((key, old))
         self._staged[key] = new
         if before is None or entity is None or kind.has_weak_references or not kind.indexed_fields.isdisjoint(touched):

@@ -46,7 +46,7 @@ class Staged(msgspec.Struct, gc=False):
     touched: set[str]
     """At least the fields that differ between base and entity, when there are both."""
     revives: bool = False
-    """Whether the entity was remembered as deleted before the batch."""
+    """Whether the entity was remembered as deleted, before the batch or within it."""
 
     def delta(self) -> dict[str, tuple[Any, Any]]:
         """field -> (old, new) of the public fields that differ; empty when only versions moved."""

@@ -108,61 +108,60 @@ class WholeTombstones:
         return len(old)
 
 
-class FinalTombstones:
+class FinalTombstones(WholeTombstones):
     """Tombstones in short, for kinds whose ids are never used again; whole where only a listing suggests the deletion.
 
     :param position: of the kind's anchor facet.
     """
 
     def __init__(self, position: int) -> None:
+        super().__init__()
         self._position = position
         # Hash of the id -> seq, time and check bits.
-        self._found: dict[int, int] = {}
-        self._absent = WholeTombstones()
+        self._packed: dict[int, int] = {}
 
     def __len__(self) -> int:
-        return len(self._found) + len(self._absent)
+        return len(self._packed) + len(self._found)
 
     def get(self, entity_id: str) -> Tombstone | None:
         """As :class:`Tombstones`; the time of a final one is up to ten minutes late."""
-        packed = self._found.get(hash(entity_id) & _HASH_MASK)
+        packed = self._packed.get(hash(entity_id) & _HASH_MASK)
         if packed is None:
-            return self._absent.get(entity_id)
+            return self._found.get(entity_id)
         units = (packed >> _CHECK_BITS) & _TIME_MASK
         seq = packed >> _CHECK_BITS + _TIME_BITS
         return Tombstone(entity_id, (), _EPOCH + units * _UNIT, seq, packed & _CHECK_MASK)
 
     def states(self) -> dict[object, tuple[int, object]]:
         """As :class:`Tombstones`."""
-        found: dict[object, tuple[int, object]] = dict(self._absent.states())
-        for key, packed in self._found.items():
-            found[key] = packed >> _CHECK_BITS + _TIME_BITS, packed & _CHECK_MASK
+        found = super().states()
+        found |= {key: (p >> _CHECK_BITS + _TIME_BITS, p & _CHECK_MASK) for key, p in self._packed.items()}
         return found
 
     def add(self, tombstone: Tombstone) -> None:
         """As :class:`Tombstones`."""
         if tombstone.is_of_absence:
-            self._absent.add(tombstone)
+            super().add(tombstone)
             return
-        self._absent.discard(tombstone.id)
+        super().discard(tombstone.id)
         check = _check_of(tombstone.versions[self._position]) if tombstone.versions else tombstone.check
         units = _units_of(tombstone.deleted_at)
         packed = (tombstone.seq << _TIME_BITS | units) << _CHECK_BITS | check
-        self._found[hash(tombstone.id) & _HASH_MASK] = packed
+        self._packed[hash(tombstone.id) & _HASH_MASK] = packed
 
     def discard(self, entity_id: str) -> None:
         """As :class:`Tombstones`."""
-        self._found.pop(hash(entity_id) & _HASH_MASK, None)
-        self._absent.discard(entity_id)
+        self._packed.pop(hash(entity_id) & _HASH_MASK, None)
+        super().discard(entity_id)
 
     def forget(self, before: datetime.datetime) -> int:
         """As :class:`Tombstones`."""
         limit = _units_of(before - _UNIT) if before - _EPOCH > _UNIT else 0
-        left = {i: packed for i, packed in self._found.items() if (packed >> _CHECK_BITS) & _TIME_MASK > limit}
-        forgotten = len(self._found) - len(left)
+        left = {i: packed for i, packed in self._packed.items() if (packed >> _CHECK_BITS) & _TIME_MASK > limit}
+        forgotten = len(self._packed) - len(left)
         if forgotten:
-            self._found = left  # a dictionary does not shrink when its keys are deleted
-        return forgotten + self._absent.forget(before)
+            self._packed = left  # a dictionary does not shrink when its keys are deleted
+        return forgotten + super().forget(before)
 
 
 def _units_of(time: datetime.datetime) -> int:

@@ -107,11 +107,11 @@ class Transaction(EntityOverlay):
         self._undo.clear()
         self._outdated.clear()
         kind = self._kind(kind_name)
-        entity, _ = self._current((kind_name, entity_id))
+        entity, tombstone = self._current((kind_name, entity_id))
         if values is None:
             self._add_tombstone(event, kind, entity_id, entity, versions)
         else:
-            self._write(event, kind, entity_id, entity, values, versions)
+            self._write(event, kind, entity_id, entity, values, versions, revives=tombstone is not None)
         while self._outdated:
             self._derive_from_others(event, *self._outdated.popitem()[0])
         return Outcome.APPLIED
@@ -175,7 +175,7 @@ class Transaction(EntityOverlay):
             values["discovered"] = values["gone"] = False
         # The string that the tables and indexes have already: a change of an index must not retain another one.
         entity_id = entity.id if entity is not None else change.id
-        self._write(event, kind, entity_id, entity, values, tuple(fresh))
+        self._write(event, kind, entity_id, entity, values, tuple(fresh), revives=tombstone is not None)
         return Outcome.APPLIED
 
     def _delete(self, event: Event, change: Delete) -> Outcome:
