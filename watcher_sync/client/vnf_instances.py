@@ -28,16 +28,18 @@ _CLUSTER_TIMEOUT_SECONDS = 60.0
 class VnfCalls(Reading):
     """The part of :class:`~watcher_sync.client.client.Client` that writes VNF instances."""
 
-    def register_vnf_instance(self, values: Mapping[str, Any]) -> models.Stored:
+    def register_vnf_instance(self, values: Mapping[str, Any], *, replace: bool = False) -> models.Stored:
         """Registers a VNF instance.
 
         :param values: ``cluster``, ``vnfd_id``, ``vdus``, and optionally ``id``, ``name``, ``namespace``,
             ``flavour_id``, ``aspects``, ``vnf_provider``, ``vnf_product_name``, ``vnf_software_version``,
             ``vnfd_version``, ``ext_cp_info``, ``project_id``.
+        :param replace: whether the id may be that of a deleted instance.
         :raises BadRequest: when a field is invalid; ``errors`` names it.
         :raises Conflict: when the id belongs or belonged to another instance.
         """
-        answer = self._transport.request("POST", VNF_INSTANCES, body=values)
+        query = {"replace": True} if replace else None
+        answer = self._transport.request("POST", VNF_INSTANCES, body=values, query=query)
         return models.Stored(entity=answer.read(Entity), etag=answer.etag)
 
     def replace_vnf_instance(

@@ -2,13 +2,14 @@
 """The kinds of Kubernetes: clusters, workloads, pods, and the VNF instances that are made of them.
 
 Only uids define ownership. ``owner_uid`` is the uid of the owner reference with ``controller: true``. A pod has
-a ReplicaSet, StatefulSet or DaemonSet there, a ReplicaSet has its Deployment. Names are no evidence: they are cut,
-and one is often the prefix of another. A registered workload is found by its full name.
+a ReplicaSet, StatefulSet or DaemonSet there, a ReplicaSet has its Deployment. Names are cut, and one may begin
+another. A registered workload is found by its full name.
 
 No kind here declares a :class:`~watcher_sync.model.kinds.Reference`. A field that followed from all pods of a cluster
 would cost as much as there are pods, at every event.
 
-Uids are never used again, so a deletion is final. An operator may remove a cluster and add it again under its name.
+Uids are never used again, so a deletion is final. A removed cluster may be added again under its name, and a VNF
+instance under its id.
 """
 
 from __future__ import annotations
@@ -146,6 +147,7 @@ def last_written(_view: View, vnf: VnfInstance) -> datetime.datetime | None:
     "vnf_instance",
     plural="vnf_instances",
     anchor="registration",
+    ids_reused=True,
     indexes=("cluster", "namespace", "vnfd_id", "state", "project_id"),
     low_cardinality=("state",),
     filter_indexes=("cluster", "name", "namespace", "project_id", "state", "vnfd_id"),

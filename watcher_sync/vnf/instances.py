@@ -269,7 +269,7 @@ class VnfInstanceList(WritableList):
     def answer_page(self, collection: Collection, call: Call) -> None:
         """Reads a page and answers with it."""
         chosen = _selection(call, collection, excluded_by_default=_EXCLUDED)
-        wanted = _expressions(call)
+        wanted = _expressions(call, collection)
         names = [path[0] for path in chosen.only or () if path[0] in collection.names]
 
         request = ListRequest(collection, call, names)
@@ -337,20 +337,24 @@ def _selection(
     call: Call, collection: Collection, excluded_by_default: Sequence[str] = ()
 ) -> sol013.AttributeSelection:
     """:raises Problem: 400 when the selectors name no attribute or contradict each other."""
-    names = (*collection.names, *sol003.ATTRIBUTES)
     try:
-        return sol013.selection(call.query, names=names, excluded_by_default=excluded_by_default)
+        return sol013.selection(call.query, names=_names(collection), excluded_by_default=excluded_by_default)
     except sol013.BadSelection as exc:
         name = next(name for name in ("fields", "exclude_fields", "all_fields") if name in call.query)
         raise bad_request("query", pointer([name]), str(exc)) from None
 
 
-def _expressions(call: Call) -> tuple[sol013.Expression, ...]:
+def _names(collection: Collection) -> tuple[str, ...]:
+    """The attributes that an instance may have."""
+    return (*collection.names, *sol003.ATTRIBUTES)
+
+
+def _expressions(call: Call, collection: Collection) -> tuple[sol013.Expression, ...]:
     """:raises Problem: 400 when the filter is none."""
     if "filter" not in call.query:
         return ()
     try:
-        return sol013.parse_filter(call.query["filter"])
+        return sol013.parse_filter(call.query["filter"], _names(collection))
     except sol013.BadSelection as exc:
         raise bad_request("query", "/filter", str(exc)) from None
 

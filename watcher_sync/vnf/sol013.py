@@ -83,15 +83,19 @@ class AttributeSelection(msgspec.Struct, frozen=True, kw_only=True):
         return (name,) not in self.without
 
 
-def parse_filter(text: str) -> tuple[Expression, ...]:
-    """:raises BadSelection: the text is no filter."""
+def parse_filter(text: str, names: Collection[str]) -> tuple[Expression, ...]:
+    """Parse an attribute filter.
+
+    :param names: of all attributes that a document may have.
+    :raises BadSelection: the text is no filter, or names none of them.
+    """
     found: list[Expression] = []
     at = 0
     while True:
         match = _EXPRESSION.match(text, at)
         if match is None:
             raise BadSelection(f"no expression (op,attribute,value) at character {at + 1}")
-        op, path = match[1], tuple(_unescaped(name) for name in match[2].split("/"))
+        op, (path,) = match[1], _paths([match[2]], names)
         values = tuple(_unquoted(each[1]) for each in _NEXT_VALUE.finditer(match[3]))
         if op not in _OPERATORS:
             raise BadSelection(f"{op[:32]!r} is no operator; there are {', '.join(_OPERATORS)}")

@@ -145,6 +145,25 @@ def test_of_two_writers_who_read_the_same_version_one_is_refused(client, problem
     problem(client.simulate_get(f"{PATH}/a"), 404)
 
 
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+def test_a_deleted_instance_is_registered_again_only_if_the_request_says_so(client, problem, method):
+    def register(query=""):
+        path, body = (PATH, {"id": "a", **DEMO}) if method == "POST" else (f"{PATH}/a", DEMO)
+        return client.simulate_request(method, path, json=body, query_string=query)
+
+    assert register().status_code == 201
+    client.simulate_delete(f"{PATH}/a")
+    assert problem(register(), 409)["detail"].endswith("choose another id, or say replace=true")
+    assert client.simulate_get(f"{PATH}/a").status_code == 404
+    again = register("replace=true")
+    assert (again.status_code, again.json["state"], again.json["scale_level"]) == (201, "UNKNOWN", None)
+    if method == "POST":
+        problem(register("replace=true"), 409)
+    assert [row["change"] for row in client.simulate_get(f"{PATH}/a/history").json["history"]] == [
+        "created", "deleted", "created",
+    ]  # fmt: skip
+
+
 def test_what_exists_is_not_registered_again(client, problem):
     client.simulate_post(PATH, json={"id": "a", **DEMO})
     problem(client.simulate_post(PATH, json={"id": "a", **DEMO}), 409)

@@ -120,7 +120,7 @@ def three(client, cycle):
         ("(eq,vnfProvider,'O''Neil, (Ltd)')", "b"),
         ("(eq,vnfProvider,Example);(eq,vnfdId,helloworld3)", "a"),
         ("(eq,vnfProvider,Example);(eq,vnfdId,other)", ""),
-        ("(eq,vnfNoSuchAttribute,1)", ""),
+        ("(eq,vnfdVersion,1)", ""),
         ("(eq,instantiatedVnfInfo/metadata/vdu_reses/VDU1/spec/replicas,2)", "b"),
     ],
 )
@@ -148,6 +148,12 @@ def test_a_filtered_list_has_all_instances_over_its_pages(three):
 def test_a_filter_that_is_none_is_refused(three, problem, text):
     document = problem(three.simulate_get(PATH, params={"filter": text}), 400)
     assert document["errors"][0]["pointer"] == "/filter"
+
+
+def test_a_filter_of_an_unknown_attribute_is_refused_and_names_it(three, problem):
+    document = problem(three.simulate_get(PATH, params={"filter": "(eq,vnfdId,x);(eq,vnfProductNam,UPF)"}), 400)
+    assert document["errors"][0]["pointer"] == "/filter"
+    assert "'vnfProductNam' is no attribute" in document["errors"][0]["detail"]
 
 
 def test_a_list_has_the_complex_attributes_only_if_they_are_asked_for(three):

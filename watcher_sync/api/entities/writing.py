@@ -173,6 +173,18 @@ class WritableKind(abc.ABC):
         return kind.to_json(entity)
 
 
+_REPLACE: Schema = {
+    "type": "boolean",
+    "default": False,
+    "description": "true: the id may be that of a deleted entity, which the new one replaces.",
+}
+
+
+def _replacing(kind: Kind) -> dict[str, Schema]:
+    """The query parameters of a request that may create an entity of a kind."""
+    return {"replace": _REPLACE} if kind.ids_reused else {}
+
+
 class WritableList(EntityList):
     """The list of a kind, with POST."""
 
@@ -189,6 +201,7 @@ class WritableList(EntityList):
             description=writable.create_description,
             rule=Rule(f"{kind.plural}:create", PROJECT_MEMBER),
             more_rules=writable.more_rules(kind),
+            query=_replacing(kind),
             body=Body({JSON: {**body, "properties": {"id": ID, **body["properties"]}}}, prepare=writable.prepare),
             responses={201: Answer(writable.schema(kind), "The entity is created", headers=("ETag", "Location"))},
             errors=(403, 404, 409, 422),
@@ -211,7 +224,8 @@ class WritableList(EntityList):
             if old is not None:
                 collection.require_project(call, project_of(old), entity_id)
                 raise Problem(409, f"{kind.name} {entity_id} exists already")
-            entity = put(cycle, kind, entity_id, values, self._writable, deleted)
+            replaces = call.query.get("replace", False)
+            entity = put(cycle, kind, entity_id, values, self._writable, deleted, replaces=replaces)
         call.response.set_header("Location", f"{call.request.path.rstrip('/')}/{entity_id}")
         answer(call, kind, entity, self._writable, 201)
 
@@ -231,6 +245,7 @@ class WritableItem(EntityItem):
             rule=Rule(f"{kind.plural}:replace", PROJECT_MEMBER),
             more_rules=writable.more_rules(kind),
             path={"entity_id": ID},
+            query=_replacing(kind),
             body=Body({JSON: body_schema(kind, writable)}, prepare=writable.prepare),
             responses={
                 200: Answer(schema, "The entity is replaced", headers=("ETag",)),
@@ -271,7 +286,8 @@ class WritableItem(EntityItem):
             values |= given or {PROJECT_FIELD: call.context.project_id if old is None else project_of(old)}
             self._writable.authorize(call, kind, values)
             etags.require(call, etags.of(kind, old.seq) if old is not None else None)
-            entity = put(cycle, kind, entity_id, values, self._writable, deleted)
+            replaces = call.query.get("replace", False)
+            entity = put(cycle, kind, entity_id, values, self._writable, deleted, replaces=replaces)
         answer(call, kind, entity, self._writable, 201 if old is None else 200)
 
     def delete(self, call: Call, entity_id: str) -> None:
@@ -316,23 +332,30 @@ def put(
     values: Mapping[str, Any],
     writable: WritableKind,
     deleted: Problem | None = None,
+    *,
+    replaces: bool,
 ) -> Entity:
     """Creates or replaces an entity. If the entity has these values already, nothing is written.
 
     :param deleted: the problem of an id that belonged to a deleted entity; None: 409.
+    :param replaces: whether the entity may replace a deleted one of its id.
     :raises Problem: when the id belonged to a deleted entity; 403 when the quota of the project is exceeded.
     """
     now = _utcnow()
     old = cycle.view.get(kind.name, entity_id)
     if old is not None and all(getattr(old, name) == value for name, value in values.items()):
         return old
+    was_deleted = Problem(409, f"The id {entity_id} belonged to a deleted {kind.name}; choose another id")
+    if kind.ids_reused and old is None and not replaces and cycle.model.tombstone(kind.name, entity_id) is not None:
+        was_deleted.detail += ", or say replace=true"
+        raise deleted or was_deleted
     if writable.quotas is not None:
         writable.quotas.require_room(cycle, kind, old, values)
     change = Upsert(kind.name, entity_id, cycle.next_version(), writable.facets(values, old, now))
     outcome = cycle.write(_cause(kind, "created" if old is None else "updated", entity_id, now), [change])
     entity = cycle.view.get(kind.name, entity_id)
     if outcome is not Outcome.APPLIED or entity is None:
-        raise deleted or Problem(409, f"The id {entity_id} belonged to a deleted {kind.name}; choose another id")
+        raise deleted or was_deleted
     return entity
 
 

@@ -173,6 +173,7 @@ class VnfCreate(ShowCommand):
     arguments = (
         add_registration,
         argument("--id", metavar="ID", help="its id, such as the id in its VNFM (default: a new uuid)"),
+        argument("--replace", action="store_true", help="the id may be that of a deleted instance"),
     )
 
     def _document(self, parsed_args: argparse.Namespace) -> Entity:
@@ -180,7 +181,7 @@ class VnfCreate(ShowCommand):
         if parsed_args.id is not None:
             _require_id(values, parsed_args.id, "--id")
             values["id"] = parsed_args.id
-        return with_etag(self.client.register_vnf_instance(values))
+        return with_etag(self.client.register_vnf_instance(values, replace=parsed_args.replace))
 
 
 class VnfSet(ShowCommand):

@@ -198,7 +198,7 @@ def _vdu(vnf: VnfInstance, name: str, vdu_input: VduInput | Unlisted, moment: Mo
         return vdu
     pods = vdu_input.counted()
     settling = is_settling(vdu_input)
-    every = [*old, *vacant]
+    every = vnfcs.places(old, vacant)
     place = vnfcs.place_of(vdu_input)
     pairs = vnfcs.pair(every, pods, place=place, limit=vdu_input.wanted if settling else None)
     vdu.new = [

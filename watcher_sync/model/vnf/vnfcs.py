@@ -76,18 +76,26 @@ def pair(
     return [*known, *[(None, pod) for pod in new]]
 
 
+def places(shown: Sequence[Vnfc], vacant: Sequence[Vnfc]) -> list[Vnfc]:
+    """Return all entries in the order in which they were made; ``at`` of a vacant one is its place among all."""
+    found = list(shown)
+    for vnfc in sorted(vacant, key=lambda v: v.get("at", len(shown))):
+        found.insert(vnfc.get("at", len(found)), vnfc)
+    return found
+
+
 def vacated(
     old: Sequence[Vnfc], new: Sequence[Vnfc], wanted: int | None, old_info: Sequence[Mapping[str, Any]]
 ) -> list[Vnfc]:
     """Return the vacant places.
 
-    :param old: all entries before, shown and vacant.
+    :param old: all entries before, shown and vacant, in their order.
     :param wanted: pods that the workload asks for; None: not known, and all wait.
     :param old_info: vnfcInfo before; what it says of a place waits with it.
     """
     shown = {v["id"] for v in new}
     information_of = {info.get("vnfcResourceInfoId"): info for info in old_info}
-    empty = [v for v in old if v["id"] not in shown]
+    empty = [{**v, "at": at} for at, v in enumerate(old) if v["id"] not in shown]
     if wanted is not None:
         empty = empty[: max(wanted - len(new), 0)]
     return [{**v, "info": info} if (info := information_of.get(v["id"])) is not None else v for v in empty]
@@ -126,7 +134,7 @@ def entry(
         }
     resource, created = vnfc.get("computeResource") or {}, pod.created_at
     return {
-        **{name: value for name, value in vnfc.items() if name != "info"},
+        **{name: value for name, value in vnfc.items() if name not in ("info", "at")},
         "vduId": vdu,
         "vnfdId": vnfd_id,
         "computeResource": {

@@ -87,6 +87,22 @@ def test_a_pod_killed_has_its_place_taken_with_the_same_id_and_both_names_are_to
     assert sync.vnf.vacant == []
 
 
+def test_entries_have_the_order_in_which_they_were_made_when_pods_are_replaced(world):
+    replica_set = scaled(world, "a", "b", "c")
+    sync = Sync(world, registered())
+    sync()
+    order = [v["id"] for v in sync.vnf.vnfc_resource_info]
+    for uid in ("uid-a", "uid-b"):
+        world.gone(uid)
+        sync()
+    for name in "de":
+        world.pod(name, replica_set)
+        sync()
+    assert [v["id"] for v in sync.vnf.vnfc_resource_info] == order
+    assert [v["computeResource"]["resourceId"] for v in sync.vnf.vnfc_resource_info][2] == "c"
+    assert not any("at" in v for v in sync.vnf.vnfc_resource_info)
+
+
 def test_a_survivor_keeps_metadata_connection_points_storage_and_properties(world):
     replica_set = scaled(world, "a", "b")
     sync = Sync(world, registered())
