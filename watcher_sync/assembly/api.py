@@ -66,6 +66,7 @@ from watcher_sync.storage.database import database
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.vnf import instances as vnf_instances
+from watcher_sync.vnf import vnflcm
 from watcher_sync.vnf.operations import LeaseList
 from watcher_sync.vnf.sync import SyncNow
 from watcher_sync.watch.api import events as watch_events
@@ -127,6 +128,7 @@ def make_app(
     app.req_options.strip_url_path_trailing_slash = True
     app.resp_options.default_media_type = "application/json"
     problems.install(app)
+    app.add_sink(vnflcm.refuse, prefix="/vnflcm/")
     for template, resource in routes:
         app.add_route(template, resource)
         if isinstance(resource, OpenApi):
@@ -193,6 +195,7 @@ def make_routes(
         path = f"/v1/{kind.plural}"
         if kind.name == vnf_instances.KIND:
             routes += vnf_instances.routes(collection, writer, operations, sync)
+            routes += vnflcm.routes(collection)
         elif kind.name == service_type_instances.KIND:
             instance = WritableServiceTypeInstance()
             instance.quotas = Quotas.of(service.conf)

@@ -5,5 +5,6 @@
 ``operations``  ``/v1/vnf_instances/{id}/operations`` and ``/v1/leases``: the operation leases, and the proof of one
 ``sol003``      A VNF instance in the form of ETSI GS NFV-SOL 003: ``instantiatedVnfInfo``
 ``sol013``      Attribute filters and attribute selectors of ETSI GS NFV-SOL 013
+``vnflcm``      ``/vnflcm/v2/vnf_instances``: the instances for clients of SOL003, read-only
 ``sync``        ``/v1/vnf_instances/{id}/sync``: compares one instance with its cluster now
 """

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -237,12 +237,13 @@ _PATHS: schemas.Schema = {
     "uniqueItems": True,
 }
 
-_SELECTORS: dict[str, schemas.Schema] = {
+SELECTORS: dict[str, schemas.Schema] = {
+    "fields": _PATHS | {"description": "The attributes of the answer, separated by commas; a part of one as a/b."},
     "all_fields": _FLAG | {"description": "All attributes, complex ones as well (SOL013)."},
     "exclude_fields": _PATHS | {"description": "All attributes but these, separated by commas (SOL013)."},
     "exclude_default": _FLAG | {"description": "The attributes that are shown by default (SOL013)."},
 }
-_FILTER: schemas.Schema = {
+FILTER: schemas.Schema = {
     "type": "string",
     "minLength": 1,
     "maxLength": sol013.MAX_FILTER_CHARS,
@@ -251,7 +252,7 @@ _FILTER: schemas.Schema = {
 }
 _MAX_READS = 10
 """Reads of the table for one page whose instances are filtered after they are read."""
-_EXCLUDED = (sol003.NAME,)
+EXCLUDED = (sol003.NAME,)
 """Attributes that a list has only if they are asked for."""
 
 
@@ -260,7 +261,7 @@ class VnfInstanceList(WritableList):
 
     def parameters(self, collection: Collection) -> dict[str, schemas.Schema]:
         """The query parameters and their schemas."""
-        return {**super().parameters(collection), **_fields_parameter(), **_SELECTORS, "filter": _FILTER}
+        return {**super().parameters(collection), **SELECTORS, "filter": FILTER}
 
     def item_schema(self, collection: Collection) -> schemas.Schema:
         """The schema of an instance of the list."""
@@ -268,36 +269,55 @@ class VnfInstanceList(WritableList):
 
     def answer_page(self, collection: Collection, call: Call) -> None:
         """Reads a page and answers with it."""
-        chosen = _selection(call, collection, excluded_by_default=_EXCLUDED)
-        wanted = _expressions(call, collection)
-        names = [path[0] for path in chosen.only or () if path[0] in collection.names]
+        names = _names(collection)
+        chosen = selection_of(call, names, excluded_by_default=EXCLUDED)
+        rows, marker, about = read_page(collection, call, chosen, names, _document)
+        call.answer({collection.kind.plural: rows, **call.next_page(marker), **about})
 
-        request = ListRequest(collection, call, names)
 
-        def shown(text: bytes) -> dict[str, Any] | None:
-            row = msgspec.json.decode(text)
-            if not wanted:
-                return chosen.of(_document(collection, row, request.hidden, complete=chosen.shows(sol003.NAME)))
-            document = _document(collection, row, request.hidden, complete=True)
-            return chosen.of(document) if all(each.matches(document) for each in wanted) else None
+class Form(Protocol):
+    """Makes the document of an instance."""
 
-        rows: list[dict[str, Any]] = []
-        end = request.after
-        with collection.service.source(call, collection.kinds_read) as source:
-            for _ in range(_MAX_READS):
-                page = request.read(source, collection.names, NOTHING_HIDDEN, after=end)
-                more = page.more
-                for number, text in enumerate(page.texts(), start=1):
-                    end = page.end(number)
-                    if (document := shown(text)) is not None:
-                        rows.append(document)
-                        if len(rows) == request.limit:
-                            more = more or number < len(page.rows)
-                            break
-                if len(rows) == request.limit or not more:
-                    break
-        marker = request.marker(end) if more and end is not None else None
-        call.answer({collection.kind.plural: rows, **call.next_page(marker), **source.about()})
+    def __call__(
+        self, collection: Collection, row: dict[str, Any], hidden: Hidden, *, complete: bool
+    ) -> dict[str, Any]:
+        """:param complete: with ``instantiatedVnfInfo``."""
+
+
+def read_page(
+    collection: Collection, call: Call, chosen: sol013.AttributeSelection, names: Sequence[str], form: Form
+) -> tuple[list[dict[str, Any]], str | None, dict[str, Any]]:
+    """Reads one page of a list.
+
+    :param names: of all attributes that the documents may have.
+    :returns: the documents, the marker of the next page or None, and what the answer says of its moment.
+    :raises Problem: 400 when the filter is none.
+    """
+    wanted = _expressions(call, names)
+    request = ListRequest(collection, call, [p[0] for p in chosen.only or () if p[0] in collection.names])
+
+    def shown(text: bytes) -> dict[str, Any] | None:
+        row = msgspec.json.decode(text)
+        complete = bool(wanted) or chosen.shows(sol003.NAME)
+        document = form(collection, row, request.hidden, complete=complete)
+        return chosen.of(document) if all(each.matches(document) for each in wanted) else None
+
+    rows: list[dict[str, Any]] = []
+    end = request.after
+    with collection.service.source(call, collection.kinds_read) as source:
+        for _ in range(_MAX_READS):
+            page = request.read(source, collection.names, NOTHING_HIDDEN, after=end)
+            more = page.more
+            for number, text in enumerate(page.texts(), start=1):
+                end = page.end(number)
+                if (document := shown(text)) is not None:
+                    rows.append(document)
+                    if len(rows) == request.limit:
+                        more = more or number < len(page.rows)
+                        break
+            if len(rows) == request.limit or not more:
+                break
+    return rows, request.marker(end) if more and end is not None else None, source.about()
 
 
 class VnfInstanceItem(WritableItem):
@@ -305,23 +325,17 @@ class VnfInstanceItem(WritableItem):
 
     def parameters(self) -> dict[str, schemas.Schema]:
         """The query parameters and their schemas."""
-        return {**super().parameters(), **_fields_parameter(), **_SELECTORS}
+        return {**super().parameters(), **SELECTORS}
 
     def chosen(self, call: Call) -> Sequence[str]:
         """The own fields that the request names."""
-        only = _selection(call, self.collection).only or ()
+        only = selection_of(call, _names(self.collection)).only or ()
         return [path[0] for path in only if path[0] in self.collection.names]
 
     def selected(self, row: dict[str, Any], call: Call, hidden: Hidden) -> dict[str, Any]:
         """Returns the chosen attributes. ``instantiatedVnfInfo`` is computed only if it is chosen."""
-        chosen = _selection(call, self.collection)
+        chosen = selection_of(call, _names(self.collection))
         return chosen.of(_document(self.collection, row, hidden, complete=chosen.shows(sol003.NAME)))
-
-
-def _fields_parameter() -> dict[str, schemas.Schema]:
-    return {
-        "fields": _PATHS | {"description": "The attributes of the answer, separated by commas; a part of one as a/b."}
-    }
 
 
 def _document(collection: Collection, row: dict[str, Any], hidden: Hidden, *, complete: bool) -> dict[str, Any]:
@@ -333,12 +347,16 @@ def _document(collection: Collection, row: dict[str, Any], hidden: Hidden, *, co
     return document
 
 
-def _selection(
-    call: Call, collection: Collection, excluded_by_default: Sequence[str] = ()
+def selection_of(
+    call: Call, names: Sequence[str], excluded_by_default: Sequence[str] = ()
 ) -> sol013.AttributeSelection:
-    """:raises Problem: 400 when the selectors name no attribute or contradict each other."""
+    """The attributes that a request selects.
+
+    :param names: of all attributes that a document may have.
+    :raises Problem: 400 when the selectors name no attribute or contradict each other.
+    """
     try:
-        return sol013.selection(call.query, names=_names(collection), excluded_by_default=excluded_by_default)
+        return sol013.selection(call.query, names=names, excluded_by_default=excluded_by_default)
     except sol013.BadSelection as exc:
         name = next(name for name in ("fields", "exclude_fields", "all_fields") if name in call.query)
         raise bad_request("query", pointer([name]), str(exc)) from None
@@ -349,12 +367,12 @@ def _names(collection: Collection) -> tuple[str, ...]:
     return (*collection.names, *sol003.ATTRIBUTES)
 
 
-def _expressions(call: Call, collection: Collection) -> tuple[sol013.Expression, ...]:
+def _expressions(call: Call, names: Sequence[str]) -> tuple[sol013.Expression, ...]:
     """:raises Problem: 400 when the filter is none."""
     if "filter" not in call.query:
         return ()
     try:
-        return sol013.parse_filter(call.query["filter"], _names(collection))
+        return sol013.parse_filter(call.query["filter"], names)
     except sol013.BadSelection as exc:
         raise bad_request("query", "/filter", str(exc)) from None
 

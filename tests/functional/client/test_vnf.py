@@ -256,6 +256,22 @@ def test_the_commands_are_openstacks_too(site: Site) -> None:
     assert {name: instance[name] for name in DEMO} == DEMO
 
 
+def test_tackers_commands_list_and_show_an_instance(site: Site, vnf_id: str) -> None:
+    options = ("--os-auth-type", "none", "--os-endpoint", site.url, "--os-tacker-api-version", "2", "vnflcm")
+
+    def tacker(*arguments: str) -> Any:
+        done = run_executable("openstack", *options, *arguments, "-f", "json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    (listed,) = [row for row in tacker("list") if row["ID"] == vnf_id]
+    assert (listed["VNF Instance Name"], listed["VNFD ID"]) == ("demo", "helloworld3")
+    assert listed["Instantiation State"] == "INSTANTIATED"
+    shown = tacker("show", vnf_id)
+    assert (shown["ID"], shown["VNFD ID"]) == (vnf_id, "helloworld3")
+    assert shown["Instantiated Vnf Info"]["flavourId"] == "simple"
+
+
 @pytest.mark.rare
 def test_the_commands_of_operations_are_openstacks_too(site: Site, vnf_id: str) -> None:
     assert openstack(site, "operation", "create", vnf_id, "SCALE")["state"] == "RUNNING"

@@ -94,6 +94,8 @@ TABLE = {
     "GET /v1/vnf_instances/{entity_id}/operations/{operation_id}": ("vnf_instances:operations", BOTH, READ),
     "PUT /v1/vnf_instances/{entity_id}/operations/{operation_id}": ("vnf_instances:operate", BOTH, WRITE),
     "DELETE /v1/vnf_instances/{entity_id}/operations/{operation_id}": ("vnf_instances:operate", BOTH, DELETE),
+    "GET /vnflcm/v2/vnf_instances": ("vnf_instances:list", BOTH, LIST),
+    "GET /vnflcm/v2/vnf_instances/{entity_id}": ("vnf_instances:show", BOTH, READ),
     "POST /v1/vnf_instances/{entity_id}/sync": ("vnf_instances:sync", BOTH, WRITE),
     "GET /v1/subscriptions": ("subscriptions:list", BOTH, LIST),
     "GET /v1/instance/{instance_id}/status": ("instance_status:show", BOTH, READ),
