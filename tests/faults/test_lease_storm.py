@@ -201,7 +201,7 @@ def test_after_a_storm_of_leases_and_kills_each_level_is_the_clusters(
             if kill < WORKER_KILLS:
                 api.kill_worker(rng)
             leading = engine()
-        storm.ended.wait(5)
+        storm.ended.wait(deadline(5))
         storm.ended.set()
         for manager in managers:
             manager.join(deadline(120))
