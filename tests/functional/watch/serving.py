@@ -16,7 +16,7 @@ from tests.functional.watch.clients import SELF_LINK
 from tests.waiting import deadline, wait_until
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.watch.resources import Describer, Reader
-from watcher_sync.model.watch.topics import WatchTopic, name_of, parse
+from watcher_sync.model.watch.topics import WatchTopic, parse
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.watch.authentication import AuthenticationUnavailable, Caller, InvalidToken
@@ -24,6 +24,7 @@ from watcher_sync.watch.options import WatchSettings
 from watcher_sync.watch.stored import RowValues, first_sequence
 from watcher_sync.watch.tls import Certificates
 from watcher_sync.watch.worker import WatchStore, WatchWorker
+from watcher_sync.wire.watch.topic_links import parts_of
 
 EVERYTHING = {"group": "*", "kind": "*"}
 HIDDEN = {name: kind.admin_only for name, kind in builtin_kinds().items() if kind.admin_only}
@@ -85,9 +86,10 @@ class Topics:
         self.put(SELF_LINK)
 
     def put(self, self_link: str, *each: dict[str, Any]) -> WatchTopic:
-        name = name_of(self_link)
-        document = {"name": name, "spec": {"filters": list(each or (EVERYTHING,))}}
-        self.topics[self_link] = parse(document, str(uuid.uuid4()))
+        parts = parts_of(self_link)
+        assert parts is not None
+        document = {"name": parts[1], "spec": {"filters": list(each or (EVERYTHING,))}}
+        self.topics[self_link] = parse(document, str(uuid.uuid4()), version=parts[0])
         return self.topics[self_link]
 
     def find(self, self_link: str) -> WatchTopic | None:

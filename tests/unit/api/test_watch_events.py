@@ -137,6 +137,15 @@ def test_an_event_has_the_members_of_the_dialect(client, rows):
     assert all(e["payload"]["metadata"] is not None for e in caught_up(client))
 
 
+def test_the_events_of_a_topic_are_the_same_in_each_version_but_for_its_link(client):
+    twin = EVENTS.replace("v1alpha1", "v1")
+    found, others = caught_up(client), caught_up(client, twin)
+    assert {each["metadata"]["watchTopicSelfLink"] for each in others} == {"/management/v1/watchtopics/all"}
+    for each in others:
+        each["metadata"]["watchTopicSelfLink"] = f"{BASE}/all"
+    assert others == found
+
+
 def test_a_filter_drops_events_and_leaves_pages_full(client, rows):
     nodes = [{"group": "compute", "kind": "ComputeNode", "type": ["created"]}]
     watch(client, "nodes", nodes)

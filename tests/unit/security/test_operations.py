@@ -39,7 +39,7 @@ BRING = (401, 403, 403, 200, 403, 403, 200, 200)
 EVENTS = " or ".join(f"events:create:{dialect}" for dialect in ("dcm", "federation", "kubernetes", "nova", "other"))
 
 SUBSCRIPTIONS = "/v1/instance/{instance_id}/status/subscription"
-TOPICS = "/management/v1alpha1/watchtopics"
+TOPICS = "/management/{version}/watchtopics"
 
 TABLE = {
     "GET /": ("page:show", ANY, PUBLIC),
@@ -165,6 +165,7 @@ def requested(api, operation, caller):
             path = path.replace("{name}", api.watched())
         elif method == "POST":
             more = {"json": topic | {"name": f"new-{caller.replace('_', '-')}"}}
+        path = path.replace("{version}", "v1")
     path = path.replace("{instance_id}", SERVER)
     path = path.replace("/static/{name}", "/static/app.js").replace("{name}", "nova")
     if template == "/v1/events" and method == "POST":

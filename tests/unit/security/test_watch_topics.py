@@ -98,7 +98,8 @@ def bearer(api, caller):
 def test_a_bearer_token_is_a_token_of_keystone_for_topics_and_their_events(api):
     """Agents of the dialect send no other header."""
     create(api, "member", "own")
-    for path in (BASE, f"{BASE}/own", f"/events{BASE}/own"):
+    other = "/management/v1/watchtopics"
+    for path in (BASE, f"{BASE}/own", f"/events{BASE}/own", other, f"{other}/own", f"/events{other}/own"):
         assert api("nobody", "GET", path, headers=bearer(api, "member")).status_code == 200
         assert api("nobody", "GET", path).status_code == 401
         assert api("nobody", "GET", path, headers={"Authorization": "Bearer made-up"}).status_code == 401

@@ -27,7 +27,7 @@ from oslo_log import log as logging
 from watcher_sync.api.http.problems import Problem, wsgi_answer
 from watcher_sync.conf import keystone as options
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.model.watch.topics import COLLECTION
+from watcher_sync.wire.watch.topic_links import TEMPLATE, VERSIONS
 
 LOG = logging.getLogger(__name__)
 
@@ -35,7 +35,9 @@ Wsgi = Callable[..., Iterable[bytes]]
 
 _RETRY_AFTER_SECONDS = 5
 
-_BEARER_PATHS: Final = (COLLECTION, f"/events{COLLECTION}")
+_BEARER_PATHS: Final = tuple(
+    f"{prefix}{TEMPLATE.format(version=version)}" for prefix in ("", "/events") for version in VERSIONS
+)
 _BEARER: Final = "bearer"
 
 

@@ -124,7 +124,7 @@ class WatchManager:
     def register_watch(self, topic_self_link: str, events: Consumer[WatchEvent], errors: Consumer[WatchError]) -> str:
         """Begins a watch of a topic, and returns its id.
 
-        :param topic_self_link: such as ``/management/v1alpha1/watchtopics/mine``. Watches of one topic share its
+        :param topic_self_link: such as ``/management/v1/watchtopics/mine``. Watches of one topic share its
             watermark; to resume each of them, use managers with sequences of their own.
         :param events: a queue or a function. The watermark covers an event when the queue has it, or when the function
             has returned. A function that raises ends the watch.

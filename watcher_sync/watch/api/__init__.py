@@ -2,7 +2,7 @@
 """The REST resources of watch topics.
 
 ``bodies``  The documents of watch topics and of their events; decodes YAML
-``events``  ``/events/management/v1alpha1/watchtopics/{name}``: the past events of a topic
+``events``  ``/events/management/{version}/watchtopics/{name}``: the past events of a topic
 ``scan``    The scan of the journal for one page of the events of a topic
-``topics``  ``/management/v1alpha1/watchtopics``: watch topics
+``topics``  ``/management/{version}/watchtopics``: watch topics
 """

@@ -15,6 +15,7 @@ from watcher_sync.api.http.operation import JSON, Call
 from watcher_sync.api.http.problems import bad_request
 from watcher_sync.model.watch import topics
 from watcher_sync.wire.watch.messages import REST_TYPES
+from watcher_sync.wire.watch.topic_links import GROUP, VERSIONS
 
 YAML: Final = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "application/vnd.yaml")
 """The media types of YAML (RFC 9512 and the older names)."""
@@ -88,8 +89,8 @@ REQUEST: schemas.Schema = {
     "required": ["name", "spec"],
     "additionalProperties": False,
     "properties": {
-        "group": {"const": topics.GROUP},
-        "apiVersion": {"const": topics.API_VERSION},
+        "group": {"const": GROUP},
+        "apiVersion": {"enum": list(VERSIONS)},
         "kind": {"const": topics.KIND},
         "name": _NAME,
         "title": _TITLE,
@@ -101,8 +102,8 @@ TOPIC: schemas.Schema = {
     "type": "object",
     "required": ["group", "apiVersion", "kind", "name", "title", "metadata", "spec"],
     "properties": {
-        "group": {"const": topics.GROUP},
-        "apiVersion": {"const": topics.API_VERSION},
+        "group": {"const": GROUP},
+        "apiVersion": {"enum": list(VERSIONS)},
         "kind": {"const": topics.KIND},
         "name": _NAME,
         "title": _TITLE,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``GET /events/management/v1alpha1/watchtopics/{name}``: the past events of a watch topic.
+"""``GET /events/management/{version}/watchtopics/{name}``: the past events of a watch topic.
 
 A watcher catches up here before its stream begins. The grammar is that of the Axway dialect, or the keyset form
 ``after`` and ``limit``. A page is full unless it is the last one.
@@ -28,7 +28,6 @@ from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.api.service import Service
 from watcher_sync.model.watch.resources import Describer, Reader
-from watcher_sync.model.watch.topics import COLLECTION
 from watcher_sync.read.reading import oldest_seq
 from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.watch.api import bodies
@@ -36,6 +35,7 @@ from watcher_sync.watch.api.scan import MAX_SCANNED_ROWS, EmptyRanges, EventScan
 from watcher_sync.watch.api.topics import TAG, TopicCollection, TopicItem, TopicStore, page_parameters
 from watcher_sync.watch.topic_rows import WatchPositions
 from watcher_sync.wire.watch.messages import element
+from watcher_sync.wire.watch.topic_links import TEMPLATE
 
 MAX_SEQUENCE_ID: Final = "X-Axway-Max-Sequence-Id"
 """The header of a 410 with the last sequence of the journal."""
@@ -75,7 +75,7 @@ class PageEnds:
 
 
 class TopicEvents:
-    """``GET /events/management/v1alpha1/watchtopics/{name}``."""
+    """``GET /events/management/{version}/watchtopics/{name}``."""
 
     def __init__(self, store: TopicStore) -> None:
         self._store = store
@@ -120,9 +120,9 @@ class TopicEvents:
             tag=TAG,
         )(self.read)
 
-    def read(self, call: Call, name: str) -> None:
+    def read(self, call: Call, version: str, name: str) -> None:
         """Answers with one page, and stores its last sequence for a catch-up."""
-        topic = self._store.find(call, name)
+        topic = self._store.find(call, version, name)
         wanted = _wanted(call, min(100, self._service.max_limit))
         sight = visibility(call.context, self._service.kinds)
         reader = Reader(sight.project_id, sight.hidden)
@@ -202,7 +202,7 @@ def routes(service: Service) -> list[Route]:
     """Watch topics and their past events, in the dialect of Axway's agents."""
     store = TopicStore(service)
     return [
-        (COLLECTION, TopicCollection(store)),
-        (f"{COLLECTION}/{{name}}", TopicItem(store)),
-        (f"/events{COLLECTION}/{{name}}", TopicEvents(store)),
+        (TEMPLATE, TopicCollection(store)),
+        (f"{TEMPLATE}/{{name}}", TopicItem(store)),
+        (f"/events{TEMPLATE}/{{name}}", TopicEvents(store)),
     ]

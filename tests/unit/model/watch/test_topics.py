@@ -8,7 +8,8 @@ import datetime
 
 import pytest
 
-from watcher_sync.model.watch.topics import InvalidTopic, name_of, parse
+from watcher_sync.model.watch.topics import InvalidTopic, parse
+from watcher_sync.wire.watch.topic_links import parts_of
 
 TOPIC = {
     "group": "management",
@@ -80,7 +81,7 @@ def test_members_that_a_client_copies_from_an_answer_are_ignored():
     ("pointer", "value"),
     [
         ("/group", "catalog"),
-        ("/apiVersion", "v1"),
+        ("/apiVersion", "v2"),
         ("/kind", "Topic"),
         ("/name", ...),
         ("/name", ""),
@@ -136,15 +137,16 @@ def test_equal_filters_count_once():
 
 
 @pytest.mark.parametrize(
-    ("self_link", "name"),
+    ("self_link", "parts"),
     [
-        ("/management/v1alpha1/watchtopics/agents", "agents"),
-        ("/management/v1alpha1/watchtopics/", None),
+        ("/management/v1/watchtopics/agents", ("v1", "agents")),
+        ("/management/v1alpha1/watchtopics/agents", ("v1alpha1", "agents")),
+        ("/management/v2/watchtopics/agents", None),
         ("/management/v1alpha1/watchtopics/a/b", None),
         ("/management/v1alpha1/watchtopics", None),
         ("/catalog/v1alpha1/watchtopics/agents", None),
         ("agents", None),
     ],
 )
-def test_the_name_of_a_topic_is_read_from_its_link(self_link, name):
-    assert name_of(self_link) == name
+def test_the_version_and_the_name_of_a_topic_are_read_from_its_link(self_link, parts):
+    assert parts_of(self_link) == parts
