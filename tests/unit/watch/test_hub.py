@@ -154,7 +154,7 @@ def test_a_project_gets_its_own_rows_without_hosts() -> None:
         (event,) = await taken(mine, 1)
         assert event.metadata.sequenceID == 2
         assert "host" not in event.payload.attributes
-        assert not event.payload.metadata.HasField("scope")
+        assert not event.payload.metadata.scope.name
         assert site.prepared == [[2]]
 
     run(test)

@@ -142,7 +142,7 @@ EVENT: schemas.Schema = {
                 **_strings("group", "kind", "name"),
                 "metadata": {
                     "type": "object",
-                    "required": ["id", "selfLink", "references"],
+                    "required": ["id", "scope", "selfLink", "references"],
                     "properties": {
                         **_strings("id", "selfLink"),
                         "scope": {"type": "object", "properties": _strings("id", "kind", "name", "selfLink")},

@@ -45,6 +45,7 @@ _STREAM_TYPES: Final[Mapping[ChangeType, events_pb2.Event.Type]] = {
     ChangeType.DELETED: events_pb2.Event.DELETED,
     ChangeType.SUBRESOURCE_UPDATED: events_pb2.Event.SUBRESOURCEUPDATED,
 }
+_NO_SCOPE: Final = ScopeDescription(id="", kind="", name="", self_link="")
 _IDS: Final = uuid.UUID("6d0a8f2e-5f4c-4c39-9d0e-0b7a5d3d1f10")
 """The namespace of the events' ids."""
 
@@ -94,7 +95,7 @@ def element(change: ChangeDescription, topic: TopicRef) -> dict[str, Any]:
             "group": resource.group,
             "kind": resource.kind,
             "name": resource.name,
-            "metadata": _metadata_document(resource),
+            "metadata": metadata_document(resource),
             "attributes": dict(resource.attributes),
         },
         "metadata": {
@@ -149,10 +150,9 @@ def _message(change: ChangeDescription) -> events_pb2.Event:
 
 
 def _metadata(resource: ResourceDescription) -> datamodel_pb2.Metadata:
-    scope = resource.scope
     return datamodel_pb2.Metadata(
         id=resource.id,
-        scope=None if scope is None else datamodel_pb2.Metadata.ScopeKind(**_scope_document(scope)),
+        scope=datamodel_pb2.Metadata.ScopeKind(**_scope_document(resource.scope)),
         selfLink=resource.self_link,
         references=[
             datamodel_pb2.Reference(
@@ -169,16 +169,19 @@ def _metadata(resource: ResourceDescription) -> datamodel_pb2.Metadata:
     )
 
 
-def _metadata_document(resource: ResourceDescription) -> dict[str, Any]:
-    document: dict[str, Any] = {"id": resource.id}
-    if resource.scope is not None:
-        document["scope"] = _scope_document(resource.scope)
-    document["selfLink"] = resource.self_link
-    document["references"] = [_reference_document(each) for each in resource.references]
-    return document
+def metadata_document(resource: ResourceDescription) -> dict[str, Any]:
+    """The member ``metadata`` of a resource as JSON."""
+    return {
+        "id": resource.id,
+        "scope": _scope_document(resource.scope),
+        "selfLink": resource.self_link,
+        "references": [_reference_document(each) for each in resource.references],
+    }
 
 
-def _scope_document(scope: ScopeDescription) -> dict[str, str]:
+def _scope_document(scope: ScopeDescription | None) -> dict[str, str]:
+    """The scope, empty where there is none: clients of the dialect read its members unchecked."""
+    scope = scope or _NO_SCOPE
     return {"id": scope.id, "kind": scope.kind, "name": scope.name, "selfLink": scope.self_link}
 
 
@@ -190,5 +193,5 @@ def _reference_document(reference: ReferenceDescription) -> dict[str, str]:
         "scopeKind": reference.scope_kind,
         "scopeName": reference.scope_name,
         "selfLink": reference.self_link,
-        "type": "hard" if reference.is_hard else "soft",
+        "type": "HARD" if reference.is_hard else "SOFT",
     }
