@@ -8,8 +8,8 @@ good token. This module tells the two cases apart, and answers 503 with ``Retry-
 keystonemiddleware caches a valid token for ``[keystone_authtoken] token_cache_time`` seconds. A cached token needs no
 Keystone, and a revoked one is accepted until then.
 
-Agents of the Axway dialect send no ``X-Auth-Token``. So on the paths of watch topics and their events a Bearer token
-(RFC 6750) counts, too.
+Agents of the Axway dialect send no ``X-Auth-Token``. So on their paths a Bearer token (RFC 6750) counts,
+too.
 
 The import of this module is slow, because it imports keystonemiddleware.
 """
@@ -35,8 +35,9 @@ Wsgi = Callable[..., Iterable[bytes]]
 
 _RETRY_AFTER_SECONDS = 5
 
-_BEARER_PATHS: Final = tuple(
-    f"{prefix}{TEMPLATE.format(version=version)}" for prefix in ("", "/events") for version in VERSIONS
+_BEARER_PATHS: Final = (
+    "/apis",
+    *(f"{prefix}{TEMPLATE.format(version=version)}" for prefix in ("", "/events") for version in VERSIONS),
 )
 _BEARER: Final = "bearer"
 
@@ -49,7 +50,7 @@ def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
     authentication = KeystoneAuthentication(application, conf)
 
     def wrapped(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if not environ.get("HTTP_X_AUTH_TOKEN") and _is_of_a_topic(environ.get("PATH_INFO", "")):
+        if not environ.get("HTTP_X_AUTH_TOKEN") and _is_of_an_agent(environ.get("PATH_INFO", "")):
             scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
             if scheme.lower() == _BEARER and token.strip():
                 environ["HTTP_X_AUTH_TOKEN"] = token.strip()
@@ -58,7 +59,7 @@ def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
     return wrapped
 
 
-def _is_of_a_topic(path: str) -> bool:
+def _is_of_an_agent(path: str) -> bool:
     return any(path == each or path.startswith(f"{each}/") for each in _BEARER_PATHS)
 
 

@@ -15,7 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from watcher_sync.exceptions import WatcherSyncError
-from watcher_sync.wire.watch.descriptions import TopicRef
+from watcher_sync.wire.watch.descriptions import ResourceDescription, TopicRef
+from watcher_sync.wire.watch.messages import resource_document
 from watcher_sync.wire.watch.topic_links import GROUP, VERSIONS, self_link
 
 ANY: Final = "*"
@@ -102,18 +103,9 @@ class WatchTopic(msgspec.Struct, frozen=True, kw_only=True):
 
     def document(self) -> dict[str, Any]:
         """The JSON form."""
-        metadata: dict[str, Any] = {"id": self.id, "selfLink": self.self_link}
-        if self.created_at is not None:
-            metadata["audit"] = {"createTimestamp": self.created_at}
-        return {
-            "group": GROUP,
-            "apiVersion": self.version,
-            "kind": KIND,
-            "name": self.name,
-            "title": self.title,
-            "metadata": metadata,
-            "spec": self.spec(),
-        }
+        resource = ResourceDescription(group=GROUP, kind=KIND, name=self.name, id=self.id, self_link=self.self_link)
+        created = self.created_at  # a topic never changes
+        return resource_document(resource, self.spec(), created, created, version=self.version, title=self.title)
 
 
 def is_name(text: str) -> bool:

@@ -31,6 +31,7 @@ from watcher_sync.model.watch.resources import Describer, Reader
 from watcher_sync.read.reading import oldest_seq
 from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.watch.api import bodies
+from watcher_sync.watch.api.resources import APIS
 from watcher_sync.watch.api.scan import MAX_SCANNED_ROWS, EmptyRanges, EventScan, WantedEvents
 from watcher_sync.watch.api.topics import TAG, TopicCollection, TopicItem, TopicStore, page_parameters
 from watcher_sync.watch.topic_rows import WatchPositions
@@ -201,8 +202,9 @@ def _wanted(call: Call, default_size: int) -> WantedEvents:
 def routes(service: Service) -> list[Route]:
     """Watch topics and their past events, in the dialect of Axway's agents."""
     store = TopicStore(service)
+    collection, item = TopicCollection(store), TopicItem(store)
     return [
-        (TEMPLATE, TopicCollection(store)),
-        (f"{TEMPLATE}/{{name}}", TopicItem(store)),
+        *((f"{prefix}{TEMPLATE}", collection) for prefix in ("", APIS)),
+        *((f"{prefix}{TEMPLATE}/{{name}}", item) for prefix in ("", APIS)),
         (f"/events{TEMPLATE}/{{name}}", TopicEvents(store)),
     ]

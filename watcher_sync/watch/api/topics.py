@@ -3,6 +3,7 @@
 
 A topic belongs to the project of the token that created it. Members of the project and administrators delete it. To
 callers of other projects the topic does not exist (404). Its name is taken for all projects, because its path is.
+Agents put ``/apis`` before the path. The answers are the same.
 """
 
 from __future__ import annotations
@@ -115,13 +116,14 @@ class TopicItem:
     @operation(
         summary="Show a watch topic",
         rule=_SHOW,
+        query=bodies.FIELDS,
         responses={200: Answer(bodies.TOPIC, "The topic")},
         errors=(404,),
         tag=TAG,
     )
     def on_get(self, call: Call, version: str, name: str) -> None:
         """Answers with the topic."""
-        call.answer(self._store.find(call, version, name).document())
+        call.answer(bodies.picked(self._store.find(call, version, name).document(), call))
 
     @operation(
         summary="Delete a watch topic",

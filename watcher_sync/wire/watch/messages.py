@@ -26,7 +26,7 @@ from watcher_sync.wire.watch.descriptions import (
 )
 
 VERSION: Final = "v1"
-"""The version of the events' form."""
+"""The version of the events' form, and of our kinds."""
 PRODUCT: Final = "watcher_sync"
 NO_ORGANIZATION: Final = "watcher_sync"
 """The organization of events of entities without a project."""
@@ -109,6 +109,37 @@ def element(change: ChangeDescription, topic: TopicRef) -> dict[str, Any]:
     }
 
 
+def resource_document(
+    resource: ResourceDescription,
+    spec: Mapping[str, Any],
+    created: datetime.datetime | None,
+    modified: datetime.datetime | None,
+    *,
+    version: str = VERSION,
+    title: str | None = None,
+) -> dict[str, Any]:
+    """A resource as the REST API shows it, ready to be encoded as JSON.
+
+    :param created: when it was created; None: it is not known.
+    :param modified: when it changed last; None: it is not known.
+    :param version: of its kind.
+    :param title: by default its name.
+    """
+    times = {"createTimestamp": created, "modifyTimestamp": modified}
+    audit = {name: offset_time_text(time) for name, time in times.items() if time is not None}
+    return {
+        "group": resource.group,
+        "apiVersion": version,
+        "kind": resource.kind,
+        "name": resource.name,
+        "title": resource.name if title is None else title,
+        "metadata": {**metadata_document(resource), "audit": audit},
+        "attributes": dict(resource.attributes),
+        "tags": [],
+        "spec": spec,
+    }
+
+
 def event_id(change: ChangeDescription) -> str:
     """The id of an event: the same whenever the same change is read, on every topic."""
     return str(uuid.uuid5(_IDS, f"{change.time.isoformat()} {change.seq}"))
@@ -117,6 +148,11 @@ def event_id(change: ChangeDescription) -> str:
 def time_text(time: datetime.datetime) -> str:
     """A time in UTC with milliseconds, the only fraction that the dialect's clients read."""
     return f"{time.astimezone(datetime.UTC):%Y-%m-%dT%H:%M:%S}.{time.microsecond // 1000:03d}Z"
+
+
+def offset_time_text(time: datetime.datetime) -> str:
+    """As :func:`time_text`, with the offset in digits: the dialect's clients refuse ``Z`` in a resource."""
+    return f"{time_text(time)[:-1]}+00:00"
 
 
 def _address(metadata: events_pb2.EventMeta, topic: TopicRef, previous: int | None) -> None:
