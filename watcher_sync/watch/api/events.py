@@ -7,8 +7,8 @@ A watcher catches up here before its stream begins. The grammar is that of the A
 The answer has what the caller sees: the entities of its project, without fields that tell of hosts. It is 410 if the
 journal was purged after the position, ends before it, or is of another ``epoch``.
 
-The sequence up to which the caller has read in ascending pages is stored for 10 minutes. A stream without a position of
-its own starts there. The descending order and the keyset form do not.
+The sequence up to which the caller has read in ascending pages and that of a 410 are stored for 10 minutes. A stream
+without a position of its own starts there. The descending order and the keyset form store none.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.api.service import Service
 from watcher_sync.model.watch.resources import Describer, Reader
+from watcher_sync.model.watch.topics import WatchTopic
 from watcher_sync.read.reading import oldest_seq
 from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.watch.api import bodies
@@ -35,6 +36,7 @@ from watcher_sync.watch.api.resources import APIS
 from watcher_sync.watch.api.scan import MAX_SCANNED_ROWS, EmptyRanges, EventScan, WantedEvents
 from watcher_sync.watch.api.topics import TAG, TopicCollection, TopicItem, TopicStore, page_parameters
 from watcher_sync.watch.topic_rows import WatchPositions
+from watcher_sync.wire.watch.descriptions import ChangeDescription
 from watcher_sync.wire.watch.messages import element
 from watcher_sync.wire.watch.topic_links import TEMPLATE
 
@@ -129,16 +131,13 @@ class TopicEvents:
         reader = Reader(sight.project_id, sight.hidden)
         caller = (topic.id, call.context.project_id or "", call.context.user_id or "")
         end = self._stored_end(caller, wanted)
-        with self._service.reading() as connection:
-            position = read_position(connection, self._service.tables)
-            head = position.seq
-            require_epoch(call, position, {MAX_SEQUENCE_ID: str(head)})
-            key = (position.epoch, topic.id, reader.project_id, bool(reader.hidden), wanted.after, wanted.size)
-            self._require_present(connection, wanted, position)
-            if end is None:
-                end = self._known_end(connection, key, wanted, head)
-            scan = EventScan(self._service, self._describer, topic, reader, wanted, self._empty)
-            found = scan.read(connection, end)
+        try:
+            found, head, key = self._read_page(call, topic, reader, wanted, end)
+        except Problem as exc:
+            # Agents go on after this sequence without a further request.
+            if wanted.stores_position and MAX_SEQUENCE_ID in exc.headers:
+                self._positions.remember(*caller, int(exc.headers[MAX_SEQUENCE_ID]))
+            raise
         is_full = len(found) == wanted.size
         if is_full and not wanted.descending:
             self._ends.add(key, wanted.page, found[-1].seq)
@@ -148,6 +147,24 @@ class TopicEvents:
             self._positions.remember(*caller, served, wanted.label(wanted.page) if is_full else "")
         call.response.set_header(MAX_PAGE_SIZE, str(self._service.max_limit))
         call.answer([element(change, topic.ref) for change in found])
+
+    def _read_page(
+        self, call: Call, topic: WatchTopic, reader: Reader, wanted: WantedEvents, end: int | None
+    ) -> tuple[list[ChangeDescription], int, Any]:
+        """:returns: the events, the head of the journal, and the key of the pages.
+
+        :raises Problem: 410 when the journal does not have the position.
+        """
+        with self._service.reading() as connection:
+            position = read_position(connection, self._service.tables)
+            head = position.seq
+            require_epoch(call, position, {MAX_SEQUENCE_ID: str(head)})
+            key = (position.epoch, topic.id, reader.project_id, bool(reader.hidden), wanted.after, wanted.size)
+            self._require_present(connection, wanted, position)
+            if end is None:
+                end = self._known_end(connection, key, wanted, head)
+            scan = EventScan(self._service, self._describer, topic, reader, wanted, self._empty)
+            return scan.read(connection, end), head, key
 
     def _stored_end(self, caller: tuple[str, str, str], wanted: WantedEvents) -> int | None:
         """The last sequence of the page before, if it is the last page that the caller read, from any worker."""
