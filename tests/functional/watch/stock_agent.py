@@ -37,6 +37,7 @@ import grpc
 
 from tests.functional.watch.clients import WatchClient
 from tests.functional.watch.dialect import DELETED, STOCK
+from tests.waiting import deadline
 
 COLLECTION: Final = "/management/v1/watchtopics"
 PAGE_SIZE: Final = 100
@@ -66,7 +67,7 @@ class StockAgent:
         data = None if body is None else json.dumps(body).encode()
         sent = urllib.request.Request(f"{self._api}{path}", data, headers, method=method)
         try:
-            with urllib.request.urlopen(sent, timeout=60) as answer:
+            with urllib.request.urlopen(sent, timeout=deadline(60)) as answer:
                 return answer.status, json.loads(answer.read() or b"null"), answer.headers
         except urllib.error.HTTPError as exc:
             return exc.code, None, exc.headers

@@ -141,7 +141,9 @@ def test_waiting_ends_with_the_last_watch(manager):
 def test_the_service_learns_the_name_of_the_program(service, manager, sequence):
     sequence.set(SELF_LINK, 1)
     service.topic.publish(3)
-    next(manager.events(SELF_LINK))
+    loop = manager.events(SELF_LINK)
+    next(loop)  # the catch-up may be faster than the stream
+    wait_until(lambda: service.streams, what="the stream")
     assert service.streams[0].metadata["user-agent"].startswith("scaler/1.2 grpc-python")
     assert service.asked[0].headers["user-agent"] == "scaler/1.2"
 
