@@ -36,8 +36,8 @@ NOAUTH_USER = "noauth"
 CLAIMS = "watcher_sync.claims"
 """The claims of a JWT in the WSGI environment. It is the name of no header, so no client can send it."""
 
-_IDENTITY = ("HTTP_X_USER", "HTTP_X_PROJECT", "HTTP_X_DOMAIN", "HTTP_X_ROLE", "HTTP_X_IDENTITY", "HTTP_X_SERVICE",
-             "HTTP_X_SYSTEM", "HTTP_X_TENANT", "HTTP_X_IS_ADMIN")  # fmt: skip
+IDENTITY = ("HTTP_X_USER", "HTTP_X_PROJECT", "HTTP_X_DOMAIN", "HTTP_X_ROLE", "HTTP_X_IDENTITY", "HTTP_X_SERVICE",
+            "HTTP_X_SYSTEM", "HTTP_X_TENANT", "HTTP_X_IS_ADMIN")  # fmt: skip
 """The beginnings of the names that keystonemiddleware writes into the environment."""
 
 Wsgi = Callable[..., Iterable[bytes]]
@@ -154,19 +154,14 @@ def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
         if claims is not None:
             environ["HTTP_X_USER_ID"], environ["HTTP_X_PROJECT_ID"] = claims.subject, claims.project_id or ""
         elif not has_identity:
-            without_identity(environ)
+            for name in [name for name in environ if name.startswith(IDENTITY)]:
+                del environ[name]
             environ["HTTP_X_USER_ID"] = NOAUTH_USER
         context = oslo_context.RequestContext.from_environ(environ)
         note_actor(environ, context.user_id, context.project_id)
         return application(environ, start_response)
 
     return wrapped
-
-
-def without_identity(environ: dict[str, Any]) -> None:
-    """Remove the identity that a client may have forged in the headers."""
-    for name in [name for name in environ if name.startswith(_IDENTITY)]:
-        del environ[name]
 
 
 class ContextFactory:

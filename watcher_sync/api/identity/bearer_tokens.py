@@ -18,7 +18,7 @@ import jwt
 from oslo_config import cfg
 
 from watcher_sync.api.http.problems import Problem, wsgi_answer
-from watcher_sync.api.http.request_context import CLAIMS, Claims, without_identity
+from watcher_sync.api.http.request_context import CLAIMS, IDENTITY, Claims
 from watcher_sync.conf.outlet_watch import GROUP
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.wire.watch.topic_links import TEMPLATE, VERSIONS
@@ -73,7 +73,8 @@ def wrap(application: Wsgi, otherwise: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
             status, headers, body = wsgi_answer(Problem(401, f"A valid token is needed: {exc}"))
             start_response(status, headers)
             return [body]
-        without_identity(environ)
+        for name in [name for name in environ if name.startswith(IDENTITY)]:
+            del environ[name]  # a client may have forged it
         environ[CLAIMS] = claims
         return application(environ, start_response)
 
