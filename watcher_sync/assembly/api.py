@@ -70,6 +70,7 @@ from watcher_sync.vnf import vnflcm
 from watcher_sync.vnf.operations import LeaseList
 from watcher_sync.vnf.sync import SyncNow
 from watcher_sync.watch.api import events as watch_events
+from watcher_sync.watch.api.resources import APIS, ResourceItem
 from watcher_sync.webhooks.api import subscriptions
 
 Wsgi = Callable[..., Iterable[bytes]]
@@ -204,6 +205,7 @@ def make_routes(
         else:
             routes += [(path, EntityList(collection)), (f"{path}/{{entity_id}}", EntityItem(collection))]
         routes.append((f"{path}/{{entity_id}}/history", EntityHistory(collection)))
+        routes.append((f"{APIS}{path}/{{entity_id}}", ResourceItem(collection)))
     return routes
 
 

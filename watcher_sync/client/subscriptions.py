@@ -15,6 +15,7 @@ from typing import Any, Final
 from watcher_sync.client import models
 from watcher_sync.client.paging import Reading
 from watcher_sync.client.transport import segment
+from watcher_sync.wire.watch.topic_links import COLLECTION, self_link
 
 SUBSCRIPTIONS: Final = "/v1/subscriptions"
 
@@ -150,8 +151,6 @@ def _path(instance_id: str, name: str) -> str:
     return f"{_instance(instance_id)}/subscription/{segment(name)}"
 
 
-WATCH_TOPICS: Final = "/management/v1alpha1/watchtopics"
-
 _PAGE_SIZE: Final = 100
 
 
@@ -160,7 +159,7 @@ class WatchTopicCalls(Reading):
 
     def watch_topics(self) -> list[models.WatchTopic]:
         """All watch topics that the caller may see, by name."""
-        return self._get(WATCH_TOPICS, list[models.WatchTopic])
+        return self._get(COLLECTION, list[models.WatchTopic])
 
     def watch_topic(self, name: str) -> models.WatchTopic:
         """One watch topic.
@@ -177,7 +176,7 @@ class WatchTopicCalls(Reading):
         :raises BadRequest: when a value is invalid; ``errors`` names it.
         :raises Forbidden: when the policy or the quota does not allow it.
         """
-        return self._transport.request("POST", WATCH_TOPICS, body=values).read(models.WatchTopic)
+        return self._transport.request("POST", COLLECTION, body=values).read(models.WatchTopic)
 
     def delete_watch_topic(self, name: str) -> None:
         """Deletes a watch topic.
@@ -202,4 +201,4 @@ class WatchTopicCalls(Reading):
 
 
 def _topic_path(name: str) -> str:
-    return f"{WATCH_TOPICS}/{segment(name)}"
+    return self_link(segment(name))

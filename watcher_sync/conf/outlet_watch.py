@@ -45,6 +45,8 @@ Related options: ``host``.
         help="""
 How the watch stream authenticates its clients. By default as the API: ``[api] auth_strategy``.
 
+With ``jwt`` the API takes these tokens, too: as Bearer tokens for watch topics, their events, and all below ``/apis``.
+
 The rules of the API's policy decide what a client may see, with each strategy.
 
 With ``noauth`` the outlet serves an address of the loopback interface only, unless ``noauth_allow_remote`` is set.

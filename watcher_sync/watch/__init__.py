@@ -2,7 +2,7 @@
 """The watch stream: a gRPC stream of the events of a topic.
 
 ``api``             The REST resources of watch topics
-``authentication``  checks tokens: the interface, and signed JWTs
+``authentication``  what every check of a token answers
 ``callers``         The authentication of the watch stream
 ``catch_up``        brings a stream from its start to the hub's position
 ``conversation``    what a client says in one stream

@@ -19,19 +19,16 @@ from oslo_utils import timeutils
 
 from watcher_sync.api.http.request_context import ContextFactory, RequestContext
 from watcher_sync.api.http.rules import PROJECT_READER, SCOPES, base_rules
+from watcher_sync.api.identity.bearer_tokens import InvalidToken, JwtReader, jwt_reader
 from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.conf import keystone as keystone_options
-from watcher_sync.conf.outlet_watch import GROUP, auth_strategy
-from watcher_sync.exceptions import ConfigError
+from watcher_sync.conf.outlet_watch import auth_strategy
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.watch.resources import Reader
 from watcher_sync.watch.authentication import (
     AuthenticationUnavailable,
     Authenticator,
     Caller,
-    InvalidToken,
-    JwtReader,
-    read_keys,
 )
 
 RULE = "watchtopics:events"
@@ -49,7 +46,7 @@ def check(conf: cfg.ConfigOpts) -> None:
     if strategy == "keystone":
         keystone_options.require_complete(conf)
     elif strategy == "jwt":
-        _jwt_reader(conf)
+        jwt_reader(conf)
 
 
 def make_authenticator(conf: cfg.ConfigOpts, kinds: Mapping[str, Kind]) -> Authenticator:
@@ -62,7 +59,7 @@ def make_authenticator(conf: cfg.ConfigOpts, kinds: Mapping[str, Kind]) -> Authe
     if strategy == "keystone":
         return KeystoneTokens(conf, callers)
     if strategy == "jwt":
-        return JwtTokens(_jwt_reader(conf), callers)
+        return JwtTokens(jwt_reader(conf), callers)
     return NoTokens(callers)
 
 
@@ -114,9 +111,7 @@ class JwtTokens:
         if not token:
             raise InvalidToken("a token is needed")
         claims = self._reader.read(token)
-        context = self._callers.contexts.of_identity(
-            claims.subject, claims.project_id, claims.roles, claims.system_scope
-        )
+        context = self._callers.contexts.of_claims(claims)
         return self._callers.make(context, claims.expires_at)
 
 
@@ -157,17 +152,6 @@ class KeystoneTokens:
 def _rules() -> list[policy.RuleDefault]:
     """The rules that decide about a stream."""
     return [*base_rules(), policy.RuleDefault(RULE, PROJECT_READER, scope_types=SCOPES)]
-
-
-def _jwt_reader(conf: cfg.ConfigOpts) -> JwtReader:
-    """:raises ConfigError: an option cannot work."""
-    group = conf[GROUP]
-    try:
-        return JwtReader(
-            read_keys(group.jwt_key_files), group.jwt_algorithms, issuer=group.jwt_issuer, audience=group.jwt_audience
-        )
-    except ConfigError as exc:
-        raise ConfigError(f"[{GROUP}] {exc}") from None
 
 
 def _accept(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

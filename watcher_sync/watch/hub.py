@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hands each journal row to the streams that it concerns. For the thread of the event loop.
 
-Streams on one topic whose callers see the same form a group, which gets the same bytes. A row costs one look-up for
-each kind of rights that may see its project.
+Streams on one topic, in one version of the dialect, whose callers see the same form a group. It gets the same bytes. A
+row costs one look-up for each kind of rights that may see its project.
 
 The filters of a topic compare what the caller sees. So a filter reveals no host to a caller that does not see hosts.
 
@@ -31,6 +31,7 @@ from watcher_sync.watch.endings import StreamEnding, internal, out_of_range
 from watcher_sync.watch.rendering import PreparedEvents, Rendered, Renderer, RunInThread
 from watcher_sync.watch.stream import WatchStream
 from watcher_sync.wire.watch import messages
+from watcher_sync.wire.watch.descriptions import TopicRef
 
 LOG = logging.getLogger(__name__)
 
@@ -58,12 +59,13 @@ class WatchStats(msgspec.Struct):
 
 
 class Group:
-    """The streams on one topic whose callers see the same."""
+    """The streams on one topic, in one version of the dialect, whose callers see the same."""
 
-    __slots__ = ("last", "streams", "topic")
+    __slots__ = ("filters", "last", "ref", "streams")
 
     def __init__(self, topic: WatchTopic, last: int | None) -> None:
-        self.topic = topic
+        self.ref = topic.ref
+        self.filters = topic.filters
         self.last = last
         """The sequence of the last event; None: it is not known."""
         self.streams: dict[WatchStream, None] = {}
@@ -75,21 +77,20 @@ class RightsClass:
     def __init__(self, rights: Hashable, reader: Reader) -> None:
         self.rights = rights
         self.reader = reader
-        self.groups: dict[str, Group] = {}
-        """Topic id -> group."""
-        self._old: FilterIndex[str] = FilterIndex(())
-        self._new: FilterIndex[str] = FilterIndex(())
-        self._indexed: frozenset[str] = frozenset()
+        self.groups: dict[TopicRef, Group] = {}
+        self._old: FilterIndex[TopicRef] = FilterIndex(())
+        self._new: FilterIndex[TopicRef] = FilterIndex(())
+        self._indexed: frozenset[TopicRef] = frozenset()
         """The topics of the large index. One whose streams come back needs no second entry: topics never change."""
-        self._recent: dict[str, None] = {}
+        self._recent: dict[TopicRef, None] = {}
         self._stale = False
         """Whether a recent topic is in no index yet."""
 
     def add(self, group: Group) -> None:
         """Add a group."""
-        self.groups[group.topic.id] = group
-        if group.topic.id not in self._indexed:
-            self._recent[group.topic.id] = None
+        self.groups[group.ref] = group
+        if group.ref not in self._indexed:
+            self._recent[group.ref] = None
             self._stale = True
 
     def concerned(self, rendered: Rendered) -> Iterable[Group]:
@@ -98,8 +99,8 @@ class RightsClass:
             self._index()
         change = rendered.change
         for index in (self._old, self._new):
-            for topic_id in index.matching(change.type, change.resource):
-                group = self.groups.get(topic_id)
+            for ref in index.matching(change.type, change.resource):
+                group = self.groups.get(ref)
                 if group is not None:
                     yield group
 
@@ -113,11 +114,11 @@ class RightsClass:
         """Index the recent topics. Topics without streams leave the large index when it is built again."""
         self._stale = False
         if len(self._recent) > _MAX_RECENT:
-            self._old = FilterIndex((name, group.topic.filters) for name, group in self.groups.items())
+            self._old = FilterIndex((ref, group.filters) for ref, group in self.groups.items())
             self._indexed = frozenset(self.groups)
             self._recent = {}
-        recent = {name: self.groups[name] for name in self._recent if name in self.groups}
-        self._new = FilterIndex((name, group.topic.filters) for name, group in recent.items())
+        recent = {ref: self.groups[ref] for ref in self._recent if ref in self.groups}
+        self._new = FilterIndex((ref, group.filters) for ref, group in recent.items())
 
 
 class Hub:
@@ -172,9 +173,9 @@ class Hub:
         if found is None:
             found = self._classes[caller.rights] = RightsClass(caller.rights, caller.reader)
             self._by_project.setdefault(caller.reader.project_id, {})[caller.rights] = found
-        if topic.id not in found.groups:
+        if topic.ref not in found.groups:
             found.add(Group(topic, last))
-        found.groups[topic.id].streams[stream] = None
+        found.groups[topic.ref].streams[stream] = None
         self._approaching.discard(stream)
         stream.reached = None
 
@@ -186,7 +187,7 @@ class Hub:
         if stream.caller is None or stream.topic is None:
             return None
         found = self._classes.get(stream.caller.rights)
-        group = None if found is None else found.groups.get(stream.topic.id)
+        group = None if found is None else found.groups.get(stream.topic.ref)
         if found is None or group is None or stream not in group.streams:
             return None
         return found, group
@@ -200,7 +201,7 @@ class Hub:
         found, group = place
         del group.streams[stream]
         if not group.streams:
-            del found.groups[group.topic.id]
+            del found.groups[group.ref]
         if not found.groups:
             del self._classes[found.rights]
             classes = self._by_project[found.reader.project_id]
@@ -339,7 +340,7 @@ class Hub:
         return sent
 
     def _send(self, group: Group, rendered: Rendered) -> int:
-        message = messages.addressed(rendered.body, group.topic.ref, group.last)
+        message = messages.addressed(rendered.body, group.ref, group.last)
         group.last = rendered.change.seq
         for stream in group.streams:
             if stream.push(message):

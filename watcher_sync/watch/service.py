@@ -24,6 +24,7 @@ import msgspec
 from grpc import aio
 from oslo_log import log as logging
 
+from watcher_sync.api.identity.bearer_tokens import InvalidToken
 from watcher_sync.exceptions import StorageError
 from watcher_sync.model.watch.topics import WatchTopic
 from watcher_sync.watch import conversation, endings
@@ -31,7 +32,6 @@ from watcher_sync.watch.authentication import (
     AuthenticationUnavailable,
     Authenticator,
     Caller,
-    InvalidToken,
 )
 from watcher_sync.watch.catch_up import CatchUp
 from watcher_sync.watch.conversation import Conversation, Subscribe

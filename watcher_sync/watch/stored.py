@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from watcher_sync.model.watch.resources import Describer
-from watcher_sync.model.watch.topics import WatchTopic, name_of
+from watcher_sync.model.watch.topics import WatchTopic, is_name
 from watcher_sync.read.reading import oldest_seq
 from watcher_sync.read.row_entities import values_at
 from watcher_sync.storage.database.database import translated
@@ -18,6 +18,7 @@ from watcher_sync.storage.writing.store import Store
 from watcher_sync.watch.authentication import Caller
 from watcher_sync.watch.topic_rows import WatchPositions, WatchTopics
 from watcher_sync.watch.worker import WatchStore
+from watcher_sync.wire.watch.topic_links import parts_of
 
 _MAX_IDS = 500
 """Ids in one statement."""
@@ -44,8 +45,8 @@ class StoredTopics:
 
         :raises DatabaseUnavailable: the database is unavailable.
         """
-        name = name_of(self_link)
-        return None if name is None else self._topics.find(name)
+        parts = parts_of(self_link)
+        return None if parts is None or not is_name(parts[1]) else self._topics.find(parts[1], parts[0])
 
     def last_served(self, topic: WatchTopic, caller: Caller) -> int | None:
         """The last sequence that REST served to the caller within 10 minutes; None: it served none.

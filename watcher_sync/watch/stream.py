@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import collections
-from collections.abc import Hashable
 from typing import Final
 
 from watcher_sync.model.watch.topics import WatchTopic
@@ -49,13 +48,6 @@ class WatchStream:
         """Every event up to this sequence is in the queue; None: the hub's position counts."""
         self.is_checking_token = False
         """Whether a new token waits for the identity service."""
-
-    @property
-    def group(self) -> tuple[str, Hashable]:
-        """The streams with an equal group get equal events. Only for a stream that has subscribed."""
-        assert self.topic is not None
-        assert self.caller is not None
-        return (self.topic.id, self.caller.rights)
 
     def push(self, message: bytes) -> bool:
         """Add a message. A full queue ends the stream.

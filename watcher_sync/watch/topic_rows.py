@@ -25,6 +25,7 @@ from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.database.database_time import database_now
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import lock_head
+from watcher_sync.wire.watch.topic_links import VERSIONS
 
 POSITION_TTL_SECONDS: Final = 600.0
 """How long a position is valid."""
@@ -82,22 +83,31 @@ class WatchTopics:
         if used >= quota:
             raise QuotaReached(project_id, quota, used, "watch topics")
 
-    def find(self, name: str) -> WatchTopic | None:
+    def find(self, name: str, version: str = VERSIONS[0]) -> WatchTopic | None:
         """The topic of a name; None: there is none.
 
+        :param version: the version of the dialect that the caller asks for.
         :raises DatabaseUnavailable: the database is unavailable.
         """
         t = self._tables.watch_topics
         with translated(), self._database.connect() as connection:
             row = connection.execute(self._query().where(t.c.name == name)).first()
         # MariaDB ignores spaces at the end of what it compares.
-        return None if row is None or row.name != name else _topic(row)
+        return None if row is None or row.name != name else _topic(row, version)
 
-    def page(self, *, offset: int = 0, limit: int | None = None, project_id: str | None = None) -> list[WatchTopic]:
+    def page(
+        self,
+        *,
+        offset: int = 0,
+        limit: int | None = None,
+        project_id: str | None = None,
+        version: str = VERSIONS[0],
+    ) -> list[WatchTopic]:
         """Some topics, by name.
 
         :param limit: the maximum number; None: no limit.
         :param project_id: only those of this project; None: all.
+        :param version: the version of the dialect that the caller asks for.
         :raises DatabaseUnavailable: the database is unavailable.
         """
         t = self._tables.watch_topics
@@ -107,7 +117,7 @@ class WatchTopics:
         if limit is not None:
             query = query.limit(limit).offset(offset)
         with translated(), self._database.connect() as connection:
-            return [_topic(row) for row in connection.execute(query)]
+            return [_topic(row, version) for row in connection.execute(query)]
 
     @retried
     def delete(self, topic_id: str) -> bool:
@@ -186,7 +196,7 @@ def _values(topic: WatchTopic) -> dict[str, Any]:
     }
 
 
-def _topic(row: Any) -> WatchTopic:
+def _topic(row: Any, version: str) -> WatchTopic:
     description, filters = parse_spec(row.spec)
     return WatchTopic(
         id=row.id,
@@ -196,4 +206,5 @@ def _topic(row: Any) -> WatchTopic:
         description=description,
         filters=filters,
         created_at=row.created_at,
+        version=version,
     )

@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import json
+import re
+import textwrap
+import threading
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +21,8 @@ from tests.waiting import deadline, wait_until
 from watcher_sync.client import connect
 from watcher_sync.client.watch import MemorySequence, TopicNotFound, WatchManager
 
-TOPICS = "/management/v1alpha1/watchtopics"
+PAGE = Path(__file__).parents[3] / "doc" / "source" / "user" / "watch-client.rst"
+TOPICS = "/management/v1/watchtopics"
 LINK = f"{TOPICS}/instances"
 FILTER = {"group": "compute", "kind": "Instance", "name": "*", "type": ["created", "updated", "deleted"]}
 
@@ -25,7 +30,7 @@ FILTER = {"group": "compute", "kind": "Instance", "name": "*", "type": ["created
 @pytest.fixture(scope="module")
 def topic(site: Site) -> None:
     """The topic of instances."""
-    body = {"group": "management", "apiVersion": "v1alpha1", "kind": "WatchTopic", "name": "instances"}
+    body = {"group": "management", "apiVersion": "v1", "kind": "WatchTopic", "name": "instances"}
     document = {**body, "title": "instances", "spec": {"description": "", "filters": [FILTER]}}
     post = urllib.request.Request(
         f"{site.url}{TOPICS}", json.dumps(document).encode(), {"Content-Type": "application/json"}, method="POST"
@@ -115,6 +120,45 @@ def test_an_event_of_the_stream_equals_its_twin_by_rest(site: Site, outlet: Outl
     assert not errors
     values = [[{**event.to_dict(), "previous": None} for event in each] for each in (streamed, harvested)]
     assert values[0] == values[1]
+
+
+class Enough(Exception):
+    """Ends the loop of the example."""
+
+
+def test_the_example_of_a_first_start_reads_the_lists_and_then_every_change(
+    site: Site, outlet: Outlet, tmp_path: Path
+) -> None:
+    _, example = re.findall(r"\.\. code-block:: python\n\n((?:    .*\n|\n)+)", PAGE.read_text(encoding="utf-8"))
+    names: dict[str, Any] = {}
+    exec(compile(textwrap.dedent(example), str(PAGE), "exec"), names)
+    listed: list[str] = []
+    got: list[int] = []
+
+    def follow(begin: int, count: int) -> None:
+        def on_event(event: Any) -> None:
+            got.append(event.sequence)
+            if len(got) >= count:
+                raise Enough
+
+        address = f"127.0.0.1:{outlet.port}"
+        with pytest.raises(Enough):
+            names["follow"](connect(site.url), address, tmp_path / "sequence.json", listed.append, on_event)
+
+    begin = head(site)
+    waiting = threading.Thread(target=follow, args=(begin, 3), daemon=True)
+    waiting.start()
+    wait_until(lambda: (tmp_path / "sequence.json").exists(), 60, "the first start")
+    site.commit(site.more(15))
+    waiting.join(deadline(60))
+    assert listed
+    assert got == newer(site, begin)[:3]
+
+    # The next start reads no list, and has the event again that the program did not finish.
+    count, last = len(listed), got[-1]
+    got.clear()
+    follow(begin, 1)
+    assert (len(listed), got) == (count, [last])
 
 
 def test_a_topic_that_does_not_exist_is_an_error(site: Site, outlet: Outlet) -> None:

@@ -51,6 +51,18 @@ def served(
     for name, value in (keystone or {}).items():
         keystone_options.register_opts(conf)
         conf.set_override(name, value, group=keystone_options.GROUP)
+    with served_with(conf, store, wrap) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def served_with(
+    conf: cfg.ConfigOpts, store: Store, wrap: Callable[[Wsgi], Wsgi] = lambda application: application
+) -> Iterator[str]:
+    """The URL of an API with this configuration.
+
+    :param wrap: what is between the server and the application.
+    """
     server = wsgiref.simple_server.make_server("127.0.0.1", 0, wrap(make_application(conf, store)), _Server, _Quiet)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

@@ -160,6 +160,18 @@ def test_hosts_go_with_the_servers_of_a_forgotten_nova_and_regions_stay(store: S
 
 
 @on_one_database
+def test_a_forgotten_region_takes_all_that_has_its_prefix_and_nothing_else(store: Store, conf: cfg.ConfigOpts) -> None:
+    cycle = filled(store)
+    before = {kind: {each for each in found if not each.startswith("north:")} for kind, found in ids(store).items()}
+    write_sources(store.database, [status(store, "nova"), status(store, "north")])
+    mark_removed(store.database, "g", ["nova"], read_clock(store.database))
+    found = forget(conf, {}, store, writer(store, cycle), "north", dry_run=False)
+    assert found.entities["instance"] == 1
+    assert {kind: left for kind, left in ids(store).items() if left} == {k: v for k, v in before.items() if v}
+    assert [row.source for row in rows(store, "source_status")] == ["nova"]
+
+
+@on_one_database
 def test_nothing_is_forgotten_that_a_source_may_have_whose_engine_does_not_say_what_it_has(
     store: Store, conf: cfg.ConfigOpts
 ) -> None:

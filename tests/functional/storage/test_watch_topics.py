@@ -14,6 +14,7 @@ from tests.functional.storage.conftest import on_one_database
 from tests.waiting import deadline
 from watcher_sync.model.watch.topics import parse
 from watcher_sync.storage.stored.retention import Retention, purge
+from watcher_sync.watch.stored import StoredTopics
 from watcher_sync.watch.topic_rows import TopicExists, WatchPositions, WatchTopics
 
 SPEC = {"description": "ä", "filters": [{"group": "*", "kind": "Pod", "scope": {"kind": "Cluster", "name": "edge"}}]}
@@ -50,6 +51,23 @@ def at_once(*works):
     for thread in threads:
         thread.join(deadline(60))
     return results
+
+
+@on_one_database
+def test_a_stream_finds_a_topic_by_its_link_in_each_version(store, topics):
+    made = topics.create(topic())
+    stored = StoredTopics(store)
+    for version in ("v1", "v1alpha1"):
+        link = f"/management/{version}/watchtopics/one"
+        found = stored.find(link)
+        assert (found.id, found.self_link) == (made.id, link)
+    for link in (
+        "/management/v2/watchtopics/one",
+        "/management/v1/watchtopics/two",
+        "/management/v1/watchtopics/\0",
+        "",
+    ):
+        assert stored.find(link) is None
 
 
 @on_one_database

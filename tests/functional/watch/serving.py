@@ -14,16 +14,18 @@ import msgspec
 
 from tests.functional.watch.clients import SELF_LINK
 from tests.waiting import deadline, wait_until
+from watcher_sync.api.identity.bearer_tokens import InvalidToken
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.watch.resources import Describer, Reader
-from watcher_sync.model.watch.topics import WatchTopic, name_of, parse
+from watcher_sync.model.watch.topics import WatchTopic, parse
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
-from watcher_sync.watch.authentication import AuthenticationUnavailable, Caller, InvalidToken
+from watcher_sync.watch.authentication import AuthenticationUnavailable, Caller
 from watcher_sync.watch.options import WatchSettings
 from watcher_sync.watch.stored import RowValues, first_sequence
 from watcher_sync.watch.tls import Certificates
 from watcher_sync.watch.worker import WatchStore, WatchWorker
+from watcher_sync.wire.watch.topic_links import parts_of
 
 EVERYTHING = {"group": "*", "kind": "*"}
 HIDDEN = {name: kind.admin_only for name, kind in builtin_kinds().items() if kind.admin_only}
@@ -85,9 +87,10 @@ class Topics:
         self.put(SELF_LINK)
 
     def put(self, self_link: str, *each: dict[str, Any]) -> WatchTopic:
-        name = name_of(self_link)
-        document = {"name": name, "spec": {"filters": list(each or (EVERYTHING,))}}
-        self.topics[self_link] = parse(document, str(uuid.uuid4()))
+        parts = parts_of(self_link)
+        assert parts is not None
+        document = {"name": parts[1], "spec": {"filters": list(each or (EVERYTHING,))}}
+        self.topics[self_link] = parse(document, str(uuid.uuid4()), version=parts[0])
         return self.topics[self_link]
 
     def find(self, self_link: str) -> WatchTopic | None:
@@ -104,12 +107,17 @@ class Serving:
     """The server, and what the test changes around it."""
 
     def __init__(
-        self, store: Store, tokens: Tokens, settings: WatchSettings, certificates: Certificates | None = None
+        self,
+        store: Store,
+        tokens: Tokens,
+        settings: WatchSettings,
+        certificates: Certificates | None = None,
+        topics: Any = None,
     ) -> None:
         self.store = store
         self._settings = settings
         self.tokens = tokens
-        self.topics = Topics()
+        self.topics = topics or Topics()
         self._reader = JournalReader(store.database, store.tables, interval=0.02)
         describer = Describer(store.kinds)
         stored = WatchStore(
@@ -144,11 +152,18 @@ class Serving:
 
 @contextlib.contextmanager
 def serving(
-    store: Store, tokens: Tokens | None = None, certificates: Certificates | None = None, **settings: Any
+    store: Store,
+    tokens: Tokens | None = None,
+    certificates: Certificates | None = None,
+    topics: Any = None,
+    **settings: Any,
 ) -> Iterator[Serving]:
-    """A server that serves."""
+    """A server that serves.
+
+    :param topics: the stored topics; None: those that the test makes.
+    """
     given = {"port": 0, "ping_interval": 600.0, "topic_poll_interval": 0.1, "token_retry_interval": 0.1}
-    made = Serving(store, tokens or Tokens(admin=admin()), WatchSettings(**{**given, **settings}), certificates)
+    made = Serving(store, tokens or Tokens(admin=admin()), WatchSettings(**{**given, **settings}), certificates, topics)
     made.start()
     try:
         yield made

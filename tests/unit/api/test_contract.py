@@ -25,7 +25,7 @@ SENSE = (
     "PUT /v1/vnf_instances/{entity_id}",
     "GET /v1/vnf_instances",
     "GET /v1/vnf_instances/{entity_id}",
-    "GET /events/management/v1alpha1/watchtopics/{name}",
+    "GET /events/management/{version}/watchtopics/{name}",
     "GET /v1/states",
     "GET /v1/diff",
 )

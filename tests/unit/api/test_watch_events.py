@@ -137,6 +137,15 @@ def test_an_event_has_the_members_of_the_dialect(client, rows):
     assert all(e["payload"]["metadata"] is not None for e in caught_up(client))
 
 
+def test_the_events_of_a_topic_are_the_same_in_each_version_but_for_its_link(client):
+    twin = EVENTS.replace("v1alpha1", "v1")
+    found, others = caught_up(client), caught_up(client, twin)
+    assert {each["metadata"]["watchTopicSelfLink"] for each in others} == {"/management/v1/watchtopics/all"}
+    for each in others:
+        each["metadata"]["watchTopicSelfLink"] = f"{BASE}/all"
+    assert others == found
+
+
 def test_a_filter_drops_events_and_leaves_pages_full(client, rows):
     nodes = [{"group": "compute", "kind": "ComputeNode", "type": ["created"]}]
     watch(client, "nodes", nodes)
@@ -148,7 +157,7 @@ def test_a_filter_drops_events_and_leaves_pages_full(client, rows):
 @pytest.mark.slow
 def test_a_filter_for_a_scope_passes_the_instances_that_were_on_the_host_then(client):
     everything = caught_up(client)
-    scoped = [e for e in everything if e["payload"]["metadata"].get("scope")]
+    scoped = [e for e in everything if e["payload"]["metadata"]["scope"]["name"]]
     host = scoped[0]["payload"]["metadata"]["scope"]["name"]
     watch(client, "host", [{"group": "*", "kind": "*", "scope": {"kind": "ComputeNode", "name": host}}])
     wanted = [e for e in scoped if e["payload"]["metadata"]["scope"]["name"] == host]
@@ -165,9 +174,9 @@ def test_every_event_of_an_instance_has_the_name_and_host_that_a_replay_of_the_j
         expected[row.seq] = (shown.get("name") or row.entity_id, shown.get("host"))
     for event in caught_up(client, size=1000):
         if event["payload"]["kind"] == "Instance":
-            scope = event["payload"]["metadata"].get("scope") or {}
+            scope = event["payload"]["metadata"]["scope"]
             seq = event["metadata"]["sequenceID"]
-            assert (event["payload"]["name"], scope.get("name")) == expected[seq]
+            assert (event["payload"]["name"], scope["name"] or None) == expected[seq]
 
 
 def test_the_head_is_the_last_event(client, rows):
@@ -191,6 +200,16 @@ def test_a_purged_position_is_410_with_the_last_sequence(client, store, rows):
         assert result.status_code == 410
         assert int(result.headers["X-Axway-Max-Sequence-Id"]) >= rows[-1].seq
     assert sequences(get(client, query="sequenceID>10", pageSize=1)) == [r.seq for r in rows if r.seq > 10][:1]
+
+
+def test_a_client_that_is_told_of_a_purge_streams_after_the_sequence_that_it_is_told(client, store, rows):
+    """Axway's harvester goes on after this sequence and asks no more."""
+    purge(store, rows[-3].seq)
+    refused = client.simulate_get(EVENTS, params={"query": "sequenceID>1", "sort": "sequenceID,ASC"})
+    assert refused.status_code == 410
+    topic_id = client.simulate_get(f"{BASE}/all").json["metadata"]["id"]
+    position = WatchPositions(store.database, store.tables).find(topic_id, "", NOAUTH_USER)
+    assert position == int(refused.headers["X-Axway-Max-Sequence-Id"])
 
 
 def test_a_page_after_a_purge_counts_from_the_first_event_that_is_left(client, store, rows):

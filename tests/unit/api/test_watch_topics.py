@@ -56,7 +56,7 @@ def post_yaml(client, text, media="application/yaml"):
 
 
 def without_metadata(document):
-    return {name: value for name, value in document.items() if name != "metadata"}
+    return {name: document[name] for name in TOPIC}
 
 
 def test_a_topic_is_created_shown_listed_and_deleted(client):
@@ -84,8 +84,37 @@ def test_a_topic_may_be_yaml(client, media):
 @pytest.mark.slow
 def test_a_topic_outlives_the_process(client, conf, store):
     client.simulate_post(BASE, json=TOPIC)
-    (topic,) = WatchTopics(store.database, store.tables).page()
+    (topic,) = WatchTopics(store.database, store.tables).page(version="v1alpha1")
     assert without_metadata(topic.document()) == TOPIC
+
+
+@pytest.mark.parametrize(("version", "other"), [("v1", "v1alpha1"), ("v1alpha1", "v1")])
+def test_a_topic_of_one_version_is_that_of_the_other_in_the_form_that_was_asked_for(client, version, other):
+    base, twin = (f"/management/{each}/watchtopics" for each in (version, other))
+    made = client.simulate_post(base, json=TOPIC | {"apiVersion": version})
+    assert (made.status_code, made.headers["Location"]) == (201, f"{base}/agents")
+    for at, each in ((base, version), (twin, other)):
+        (listed,) = client.simulate_get(at).json
+        shown = client.simulate_get(f"{at}/agents").json
+        assert shown == listed
+        assert (shown["apiVersion"], shown["metadata"]["selfLink"]) == (each, f"{at}/agents")
+        assert shown["metadata"]["id"] == made.json["metadata"]["id"]
+    assert client.simulate_post(twin, json=TOPIC).status_code == 409
+    assert client.simulate_delete(f"{twin}/agents").status_code == 204
+    assert client.simulate_get(f"{base}/agents").status_code == 404
+
+
+def test_the_path_and_not_the_document_says_the_version_of_a_new_topic(client):
+    made = client.simulate_post("/management/v1/watchtopics", json=TOPIC)
+    assert (made.status_code, made.json["apiVersion"]) == (201, "v1")
+    assert client.simulate_post("/management/v1/watchtopics", json=TOPIC | {"apiVersion": "v2"}).status_code == 400
+
+
+@pytest.mark.parametrize("path", ["/management/v2/watchtopics", "/management/v2/watchtopics/agents"])
+def test_a_version_that_the_dialect_does_not_have_does_not_exist(client, path):
+    client.simulate_post(BASE, json=TOPIC)
+    assert client.simulate_get(path).status_code == 404
+    assert client.simulate_get(f"/events{path}").status_code == 404
 
 
 def test_a_second_topic_of_the_name_is_a_conflict(client):

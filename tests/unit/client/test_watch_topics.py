@@ -65,7 +65,7 @@ def test_a_topic_of_options(command):
     assert (status, errors) == (0, "")
     made = json.loads(output)
     assert (made["name"], made["title"], made["description"]) == ("one", "T", "D")
-    assert made["self_link"] == "/management/v1alpha1/watchtopics/one"
+    assert made["self_link"] == "/management/v1/watchtopics/one"
     assert made["filters"] == [
         {
             "group": "compute",

@@ -39,7 +39,7 @@ BRING = (401, 403, 403, 200, 403, 403, 200, 200)
 EVENTS = " or ".join(f"events:create:{dialect}" for dialect in ("dcm", "federation", "kubernetes", "nova", "other"))
 
 SUBSCRIPTIONS = "/v1/instance/{instance_id}/status/subscription"
-TOPICS = "/management/v1alpha1/watchtopics"
+TOPICS = "/management/{version}/watchtopics"
 
 TABLE = {
     "GET /": ("page:show", ANY, PUBLIC),
@@ -70,6 +70,10 @@ TABLE = {
         for plural in ("aggregates", "compute_nodes", "providers", "clusters")
         for path, what in (("", "list"), ("/{entity_id}", "show"), ("/{entity_id}/history", "history"))
     },
+    **{
+        f"GET /apis/v1/{plural}/{{entity_id}}": (f"{plural}:show", BOTH, HOSTS)
+        for plural in ("aggregates", "compute_nodes", "providers", "clusters")
+    },
     "GET /v1/states": ("states:list", BOTH, HOSTS),
     **{
         f"GET /v1/{plural}{path}": (f"{plural}:{what}", BOTH, answers)
@@ -79,6 +83,10 @@ TABLE = {
             ("/{entity_id}", "show", READ),
             ("/{entity_id}/history", "history", READ),
         )
+    },
+    **{
+        f"GET /apis/v1/{plural}/{{entity_id}}": (f"{plural}:show", BOTH, READ)
+        for plural in ("instances", "pods", "workloads", "service_type_instances", "vnf_instances")
     },
     **{
         f"{method} /v1/{plural}{path}": (f"{plural}:{what}", BOTH, answers)
@@ -107,10 +115,16 @@ TABLE = {
     f"POST {SUBSCRIPTIONS}/{{name}}/test": ("subscriptions:test", BOTH, ACCEPT),
     f"POST {SUBSCRIPTIONS}/{{name}}/replay": ("subscriptions:replay", BOTH, ACCEPT),
     f"GET {SUBSCRIPTIONS}/{{name}}/deliveries": ("subscriptions:deliveries", BOTH, READ),
-    f"GET {TOPICS}": ("watchtopics:list", BOTH, LIST),
-    f"POST {TOPICS}": ("watchtopics:create", BOTH, CREATE),
-    f"GET {TOPICS}/{{name}}": ("watchtopics:show", BOTH, READ),
-    f"DELETE {TOPICS}/{{name}}": ("watchtopics:delete", BOTH, DELETE),
+    **{
+        f"{method} {prefix}{TOPICS}{path}": (f"watchtopics:{what}", BOTH, answers)
+        for prefix in ("", "/apis")
+        for method, path, what, answers in (
+            ("GET", "", "list", LIST),
+            ("POST", "", "create", CREATE),
+            ("GET", "/{name}", "show", READ),
+            ("DELETE", "/{name}", "delete", DELETE),
+        )
+    },
     f"GET /events{TOPICS}/{{name}}": ("watchtopics:events", BOTH, READ),
 }
 """Operation -> (rules, one of which is needed; scopes; the answers). The entity belongs to the own project."""
@@ -147,7 +161,8 @@ def requested(api, operation, caller):
     path, more = template, {}
     if "{event_id}" in path:
         path = path.replace("{event_id}", str(api.quarantined()))
-    plural = template.split("/")[2] if template.startswith("/v1/") else ""
+    below = template.removeprefix("/apis")
+    plural = below.split("/")[2] if below.startswith("/v1/") else ""
     if "{entity_id}" in path:
         entity_id = FIXED.get(plural) or api.made(plural)
         if "{operation_id}" in path:
@@ -166,7 +181,8 @@ def requested(api, operation, caller):
         if "{name}" in path:
             path = path.replace("{name}", api.watched())
         elif method == "POST":
-            more = {"json": topic | {"name": f"new-{caller.replace('_', '-')}"}}
+            more = {"json": topic | {"name": f"new-{caller.replace('_', '-')}-{len(template)}"}}
+        path = path.replace("{version}", "v1")
     path = path.replace("{instance_id}", SERVER)
     path = path.replace("/static/{name}", "/static/app.js").replace("{name}", "nova")
     if template == "/v1/events" and method == "POST":

@@ -98,7 +98,8 @@ def bearer(api, caller):
 def test_a_bearer_token_is_a_token_of_keystone_for_topics_and_their_events(api):
     """Agents of the dialect send no other header."""
     create(api, "member", "own")
-    for path in (BASE, f"{BASE}/own", f"/events{BASE}/own"):
+    other = "/management/v1/watchtopics"
+    for path in (BASE, f"{BASE}/own", f"/events{BASE}/own", other, f"{other}/own", f"/events{other}/own"):
         assert api("nobody", "GET", path, headers=bearer(api, "member")).status_code == 200
         assert api("nobody", "GET", path).status_code == 401
         assert api("nobody", "GET", path, headers={"Authorization": "Bearer made-up"}).status_code == 401
@@ -115,3 +116,25 @@ def test_a_bearer_token_is_none_on_another_path(api):
 def test_x_auth_token_precedes_a_bearer_token(api):
     create(api, "member", "own")
     assert api("stranger", "GET", f"{BASE}/own", headers=bearer(api, "member")).status_code == 404
+
+
+def test_a_resource_has_what_its_entity_shows_the_caller(api):
+    """The policy and the visibility are those of the entity's own path."""
+    for caller, status in (("nobody", 401), ("stranger", 404), ("member", 200), ("admin", 200)):
+        assert api(caller, "GET", f"/v1/instances/{SERVER}").status_code == status
+        assert api(caller, "GET", f"/apis/v1/instances/{SERVER}").status_code == status
+    assert api("member", "GET", f"/v1/compute_nodes/{NODE}").status_code == 403
+    assert api("member", "GET", f"/apis/v1/compute_nodes/{NODE}").status_code == 403
+    seen, everything = (api(caller, "GET", f"/apis/v1/instances/{SERVER}") for caller in ("member", "admin"))
+    assert NODE not in seen.text
+    assert seen.json["metadata"]["scope"]["name"] == ""
+    assert everything.json["metadata"]["scope"]["name"] == NODE
+    assert seen.json["spec"] == api("member", "GET", f"/v1/instances/{SERVER}").json
+
+
+def test_a_bearer_token_is_a_token_of_keystone_below_apis(api):
+    create(api, "member", "own")
+    for path in (f"/apis/v1/instances/{SERVER}", "/apis/management/v1/watchtopics/own"):
+        assert api("nobody", "GET", path, headers=bearer(api, "member")).status_code == 200
+        assert api("nobody", "GET", path).status_code == 401
+        assert api("nobody", "GET", path, headers=bearer(api, "stranger")).status_code == 404

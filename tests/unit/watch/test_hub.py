@@ -90,9 +90,9 @@ async def _run(function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
 
 
-def topic(topic_name: str = "all", **members: Any) -> WatchTopic:
+def topic(topic_name: str = "all", version: str = "v1", **members: Any) -> WatchTopic:
     filters = [{"group": "compute", "kind": "Instance", **members}]
-    return parse({"name": topic_name, "spec": {"filters": filters}}, f"id-{topic_name}")
+    return parse({"name": topic_name, "spec": {"filters": filters}}, f"id-{topic_name}", version=version)
 
 
 async def taken(stream: WatchStream, count: int) -> list[events_pb2.Event]:
@@ -111,6 +111,25 @@ def run(test: Callable[[Site], Awaitable[None]], describer: Any = None) -> None:
             following.cancel()
 
     asyncio.run(main())
+
+
+def test_each_stream_of_a_topic_gets_its_events_in_the_version_that_it_asked_for() -> None:
+    async def test(site: Site) -> None:
+        streams = [site.join(Reader(), topic(version=version)) for version in ("v1", "v1alpha1", "v1")]
+        await site.write(row(1))
+        (one,), (other,), (same,) = [await taken(each, 1) for each in streams]
+        assert one.metadata.watchTopicSelfLink == "/management/v1/watchtopics/all"
+        assert other.metadata.watchTopicSelfLink == "/management/v1alpha1/watchtopics/all"
+        assert one == same
+        other.metadata.watchTopicSelfLink = one.metadata.watchTopicSelfLink
+        assert one == other
+        site.hub.leave(streams[0])
+        site.hub.leave(streams[2])
+        await site.write(row(2))
+        (last,) = await taken(streams[1], 1)
+        assert (last.metadata.sequenceID, last.metadata.prevSequenceID) == (2, 1)
+
+    run(test)
 
 
 def test_streams_with_equal_rights_on_one_topic_get_the_same_bytes() -> None:
@@ -135,7 +154,7 @@ def test_a_project_gets_its_own_rows_without_hosts() -> None:
         (event,) = await taken(mine, 1)
         assert event.metadata.sequenceID == 2
         assert "host" not in event.payload.attributes
-        assert not event.payload.metadata.HasField("scope")
+        assert not event.payload.metadata.scope.name
         assert site.prepared == [[2]]
 
     run(test)

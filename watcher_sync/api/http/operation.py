@@ -46,6 +46,7 @@ T = TypeVar("T")
 JSON = "application/json"
 
 _HISTORY = "/history"
+_APIS = "/apis"
 
 _HIDDEN_SLASH = "\ufdd0"
 """Replaces a slash. It is no character of any text (a noncharacter of Unicode)."""
@@ -268,13 +269,15 @@ class RequestMiddleware:
         request.context.context_of = self._context_of
         request.context.max_body_bytes = self._max_body_bytes
         request.context.slashed_path = None
-        root, version, plural, rest = (*request.path.split("/", 3), "", "", "")[:4]
+        prefix = _APIS if request.path.startswith(f"{_APIS}/") else ""
+        root, version, plural, rest = (*request.path.removeprefix(prefix).split("/", 3), "", "", "")[:4]
         if root or version != "v1" or "/" not in rest or plural not in self._plurals:
             return
-        entity_id, tail = (rest.removesuffix(_HISTORY), _HISTORY) if rest.endswith(_HISTORY) else (rest, "")
+        tail = _HISTORY if rest.endswith(_HISTORY) and not prefix else ""
+        entity_id = rest.removesuffix(tail)
         if "/" in entity_id:
             request.context.slashed_path = request.path
-            request.path = f"/v1/{plural}/{entity_id.replace('/', _HIDDEN_SLASH)}{tail}"
+            request.path = f"{prefix}/v1/{plural}/{entity_id.replace('/', _HIDDEN_SLASH)}{tail}"
 
     def process_resource(
         self, request: falcon.Request, _response: falcon.Response, _resource: Any, params: dict[str, Any]

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_policy import policy
@@ -32,11 +33,24 @@ NO_PROJECT = ""
 
 NOAUTH_USER = "noauth"
 
-_IDENTITY = ("HTTP_X_USER", "HTTP_X_PROJECT", "HTTP_X_DOMAIN", "HTTP_X_ROLE", "HTTP_X_IDENTITY", "HTTP_X_SERVICE",
-             "HTTP_X_SYSTEM", "HTTP_X_TENANT", "HTTP_X_IS_ADMIN")  # fmt: skip
+CLAIMS = "watcher_sync.claims"
+"""The claims of a JWT in the WSGI environment. It is the name of no header, so no client can send it."""
+
+IDENTITY = ("HTTP_X_USER", "HTTP_X_PROJECT", "HTTP_X_DOMAIN", "HTTP_X_ROLE", "HTTP_X_IDENTITY", "HTTP_X_SERVICE",
+            "HTTP_X_SYSTEM", "HTTP_X_TENANT", "HTTP_X_IS_ADMIN")  # fmt: skip
 """The beginnings of the names that keystonemiddleware writes into the environment."""
 
 Wsgi = Callable[..., Iterable[bytes]]
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """What a JWT says of its caller."""
+
+    subject: str
+    project_id: str | None
+    roles: tuple[str, ...]
+    system_scope: str | None
+    expires_at: float
 
 
 class RequestContext:
@@ -136,8 +150,11 @@ def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
     has_identity = conf.api.auth_strategy == "keystone"
 
     def wrapped(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if not has_identity:
-            for name in [name for name in environ if name.startswith(_IDENTITY)]:
+        claims: Claims | None = environ.get(CLAIMS)
+        if claims is not None:
+            environ["HTTP_X_USER_ID"], environ["HTTP_X_PROJECT_ID"] = claims.subject, claims.project_id or ""
+        elif not has_identity:
+            for name in [name for name in environ if name.startswith(IDENTITY)]:
                 del environ[name]
             environ["HTTP_X_USER_ID"] = NOAUTH_USER
         context = oslo_context.RequestContext.from_environ(environ)
@@ -159,6 +176,8 @@ class ContextFactory:
 
     def of_environ(self, environ: dict[str, Any]) -> RequestContext:
         """Makes the context of a WSGI environment that authentication has passed."""
+        if (claims := environ.get(CLAIMS)) is not None:
+            return self.of_claims(claims, **ids_of(environ))
         if self.strategy == "noauth":
             context = oslo_context.RequestContext(
                 user_id=NOAUTH_USER, roles=["admin", "member", "reader"], system_scope="all", **ids_of(environ)
@@ -169,12 +188,17 @@ class ContextFactory:
         context = oslo_context.RequestContext.from_environ(environ, system_scope=_system_scope(environ))
         return RequestContext(context, self._enforcer, known=True)
 
-    def of_identity(
-        self, user_id: str, project_id: str | None, roles: Sequence[str], system_scope: str | None
-    ) -> RequestContext:
-        """Makes the context of a caller whose token another component has checked."""
+    def of_claims(self, claims: Claims, **ids: Any) -> RequestContext:
+        """Makes the context of the caller of a JWT that was checked.
+
+        :param ids: of the request.
+        """
         context = oslo_context.RequestContext(
-            user_id=user_id, project_id=project_id, roles=list(roles), system_scope=system_scope
+            user_id=claims.subject,
+            project_id=claims.project_id,
+            roles=list(claims.roles),
+            system_scope=claims.system_scope,
+            **ids,
         )
         return RequestContext(context, self._enforcer, known=True)
 

@@ -12,7 +12,7 @@ With each strategy it refuses a request that
 * has an ``Origin`` header, the page that makes a request in a browser, of another host that is not one of
   ``[api] allowed_origins``.
 
-So a web page cannot use the API by a name of its own that resolves to the address of the API (DNS rebinding).
+So a web page cannot use the API by a name of its own (DNS rebinding). On the paths of agents, JWTs may count.
 Exempt paths have no check.
 """
 
@@ -26,6 +26,7 @@ from typing import Any
 from oslo_config import cfg
 
 from watcher_sync.api.http.problems import Problem, wsgi_answer
+from watcher_sync.conf import outlet_watch
 
 _FORWARDING = ("HTTP_X_FORWARDED_FOR", "HTTP_X_REAL_IP", "HTTP_TRUE_CLIENT_IP", "HTTP_X_CLIENT_IP")
 _PORTS = {"http": "80", "https": "443"}
@@ -43,11 +44,16 @@ def wrap(application: Wsgi, conf: cfg.ConfigOpts, exempt: Exempt) -> Wsgi:
     :param exempt: the paths that anybody may ask for.
     """
     is_open = conf.api.auth_strategy == "keystone" or conf.api.noauth_allow_remote
+    unchecked = application
     if conf.api.auth_strategy == "keystone":
         # Imported here: the import is slow, and an API without Keystone does not need it.
         from watcher_sync.api.identity import keystone
 
         application = keystone.wrap(application, conf)
+    if outlet_watch.auth_strategy(conf) == "jwt":
+        from watcher_sync.api.identity import bearer_tokens
+
+        application = bearer_tokens.wrap(unchecked, application, conf)
     trusted = TrustedRequests(
         application, local_only=not is_open, hosts=conf.api.allowed_hosts, origins=conf.api.allowed_origins
     )

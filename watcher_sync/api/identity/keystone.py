@@ -8,16 +8,13 @@ good token. This module tells the two cases apart, and answers 503 with ``Retry-
 keystonemiddleware caches a valid token for ``[keystone_authtoken] token_cache_time`` seconds. A cached token needs no
 Keystone, and a revoked one is accepted until then.
 
-Agents of the Axway dialect send no ``X-Auth-Token``. So on the paths of watch topics and their events a Bearer token
-(RFC 6750) counts, too.
-
 The import of this module is slow, because it imports keystonemiddleware.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any
 
 from keystoneauth1 import exceptions as ksa_exceptions
 from keystonemiddleware import auth_token
@@ -25,18 +22,15 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.api.http.problems import Problem, wsgi_answer
+from watcher_sync.api.identity.bearer_tokens import token_of
 from watcher_sync.conf import keystone as options
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.model.watch.topics import COLLECTION
 
 LOG = logging.getLogger(__name__)
 
 Wsgi = Callable[..., Iterable[bytes]]
 
 _RETRY_AFTER_SECONDS = 5
-
-_BEARER_PATHS: Final = (COLLECTION, f"/events{COLLECTION}")
-_BEARER: Final = "bearer"
 
 
 def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
@@ -47,17 +41,11 @@ def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
     authentication = KeystoneAuthentication(application, conf)
 
     def wrapped(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if not environ.get("HTTP_X_AUTH_TOKEN") and _is_of_a_topic(environ.get("PATH_INFO", "")):
-            scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-            if scheme.lower() == _BEARER and token.strip():
-                environ["HTTP_X_AUTH_TOKEN"] = token.strip()
+        if token := token_of(environ):
+            environ["HTTP_X_AUTH_TOKEN"] = token
         return authentication(environ, start_response)
 
     return wrapped
-
-
-def _is_of_a_topic(path: str) -> bool:
-    return any(path == each or path.startswith(f"{each}/") for each in _BEARER_PATHS)
 
 
 class KeystoneUnavailable(Exception):

@@ -25,9 +25,9 @@ from watcher_sync.client.commands.arguments import ALL_PROJECTS, WrongUsage, arg
 from watcher_sync.client.commands.base import Command, Noun
 from watcher_sync.client.commands.cells import delta, time_text, title
 from watcher_sync.client.models import Change
-from watcher_sync.client.subscriptions import WATCH_TOPICS
 from watcher_sync.client.terminal import delta_text, plain
 from watcher_sync.client.transport import segment
+from watcher_sync.wire.watch.topic_links import self_link
 
 if TYPE_CHECKING:  # gRPC loads slowly, so only the command itself imports it
     from watcher_sync.client.watch import WatchError, WatchEvent
@@ -82,7 +82,7 @@ def _topic_events(client: Client, parsed_args: argparse.Namespace) -> Iterator[W
     from watcher_sync.client.watch import MemorySequence, WatchEvent
 
     name: str = parsed_args.topic
-    topic = name if name.startswith("/") else f"{WATCH_TOPICS}/{segment(name)}"
+    topic = name if name.startswith("/") else self_link(segment(name))
     # A queue with a bound: a slow terminal must not fill the memory.
     found: queue.Queue[WatchEvent | WatchError] = queue.Queue(_QUEUE_EVENTS)
     manager = client.watch_manager(

@@ -83,14 +83,23 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
             split_address(self.single_entry_address, 0)
 
     def channel(
-        self, host: str, port: int, *, keepalive: tuple[float, float], max_pause_seconds: float
+        self,
+        host: str,
+        port: int,
+        *,
+        keepalive: tuple[float, float],
+        max_pause_seconds: float,
+        user_agent: str | None = None,
     ) -> grpc.Channel:
         """Opens a channel. It connects at the first call.
 
         :param keepalive: the seconds between two keepalives, and those to wait for an answer.
         :param max_pause_seconds: the longest pause between two attempts of the channel to connect.
+        :param user_agent: the program; gRPC adds itself.
         """
         options = self._options(host, port, keepalive, max_pause_seconds)
+        if user_agent is not None:
+            options.append(("grpc.primary_user_agent", user_agent))
         target = _joined(*self._dialled(host, port))
         if self.tls is None:
             return grpc.insecure_channel(target, options)

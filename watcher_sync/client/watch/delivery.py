@@ -33,6 +33,45 @@ Consumer = QueueLike[T] | Callable[[T], Any]
 """A queue, or a function that gets each item. A watch calls the function in the watch's own thread."""
 
 
+class Handover(Generic[T]):
+    """A consumer that another thread or an event loop takes items from, one at a time.
+
+    An item counts as delivered when the taker is finished with it. So a crash loses none that was taken.
+    """
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        """:param wake: is called when an item waits. It must not wait."""
+        self._wake = wake
+        self._item: T | None = None
+        self._finished: T | None = None
+        self._changed = threading.Condition()
+        """Guards the items."""
+
+    def put(self, item: T, block: bool = True, timeout: float | None = None) -> None:
+        """Offers an item, and returns when the taker is finished with it. A repetition waits on.
+
+        :raises queue.Full: after so many seconds; the item is still offered.
+        """
+        with self._changed:
+            if self._item is not item and self._finished is not item:
+                self._item = item
+                self._wake()
+            if not self._changed.wait_for(lambda: self._finished is item, timeout):
+                raise queue.Full
+            self._finished = None
+
+    def take(self) -> T | None:
+        """The item that waits; None: none does."""
+        with self._changed:
+            return self._item
+
+    def finish(self) -> None:
+        """The taker is finished with the item."""
+        with self._changed:
+            self._finished, self._item = self._item, None
+            self._changed.notify_all()
+
+
 class WatchDelivery(Generic[T]):
     """Hands items to one consumer until the watch is closed."""
 

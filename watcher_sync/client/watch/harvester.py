@@ -105,18 +105,21 @@ class RestHarvester:
         tenant_id: str,
         *,
         route: Route | None = None,
+        user_agent: str | None = None,
         page_size: int | None = None,
         max_seconds: float = MAX_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """:param url: the root of the API, such as ``https://watch.example.com``.
 
+        :param user_agent: the name and version of the program; None: those of the HTTP library.
         :param page_size: entries of a page; None: 100, and then up to 1,000 if the service announces that it allows it.
         :param max_seconds: how long a catch-up may take.
         :raises InvalidSettings: when the URL or a file of the TLS settings cannot be used.
         """
         self._pool, self._root = (route or Route()).pool(url)
         self._tenant_id = tenant_id
+        self._user_agent = {} if user_agent is None else {"User-Agent": user_agent}
         self._page_size = page_size
         self._max_seconds = max_seconds
         self._monotonic = monotonic
@@ -190,6 +193,7 @@ class RestHarvester:
             fields["epoch"] = epoch
         headers = {
             **self._pool.headers,
+            **self._user_agent,
             "Accept": "application/json",
             "Authorization": f"Bearer {token}",
             "X-Auth-Token": token,  # where OpenStack's services expect it

@@ -7,11 +7,14 @@ the thread that refreshes tokens. All methods may be called from every thread, a
 
 from __future__ import annotations
 
+import asyncio
+import collections
+import contextlib
 import logging
 import threading
 import urllib.parse
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -21,7 +24,7 @@ from watcher_sync.backoff import Backoff
 from watcher_sync.client.errors import NotConfigured
 from watcher_sync.client.transport import Transport
 from watcher_sync.client.watch.connection import Route, Tls, split_address
-from watcher_sync.client.watch.delivery import Consumer
+from watcher_sync.client.watch.delivery import Consumer, Handover
 from watcher_sync.client.watch.errors import ManagerClosed, MissingSequence, UnknownWatch, WatchError
 from watcher_sync.client.watch.harvester import Harvester, RestHarvester
 from watcher_sync.client.watch.models import WatchEvent
@@ -32,6 +35,9 @@ from watcher_sync.client.watch.watch import MAX_PAUSE_SECONDS, Gap, Shared, Watc
 
 KEEPALIVE_SECONDS = (50.0, 10.0)
 """The seconds between two keepalives, and those to wait for the answer."""
+
+_MAX_FAILURES: Final = 100
+"""Errors that wait for :meth:`WatchManager.wait`."""
 
 BUFFER_LIMIT = 10_000
 """How many live events of a watch wait for a catch-up or a slow consumer."""
@@ -57,6 +63,7 @@ class WatchManager:
         on_event_sync_error: Callable[[WatchError], None] | None = None,
         on_gap: Callable[[Gap], None] | None = None,
         logger: logging.Logger | None = None,
+        user_agent: str | None = None,
         backoff: tuple[float, float] = (1.0, MAX_PAUSE_SECONDS),
         token_refresh_interval: float | Callable[[], float] = REFRESH_INTERVAL_SECONDS,
         buffer_limit: int = BUFFER_LIMIT,
@@ -76,6 +83,7 @@ class WatchManager:
         :param on_event_sync_error: gets :class:`EventsPurged` or :class:`MissingSequence`. The watch ends, and the
             application must read the lists again.
         :param on_gap: gets each gap of a stream, before the watch fetches the missing events.
+        :param user_agent: the name and version of the program, for the logs of the service.
         :param backoff: seconds: the upper bounds of the first pause and of every pause before a reconnection.
         :param token_refresh_interval: seconds between refreshes of a token that is no JWT, or a function that
             returns them. The thread that refreshes calls it after each new token.
@@ -90,8 +98,10 @@ class WatchManager:
         if harvester is None and not resume_only:
             harvester = f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
         if isinstance(harvester, str):
-            harvester = RestHarvester(harvester, tenant_id, route=route)
-        self._channel = route.channel(host, port, keepalive=keepalive, max_pause_seconds=backoff[0])
+            harvester = RestHarvester(harvester, tenant_id, route=route, user_agent=user_agent)
+        self._channel = route.channel(
+            host, port, keepalive=keepalive, max_pause_seconds=backoff[0], user_agent=user_agent
+        )
         self._refresher = TokenRefresher(token_getter, token_refresh_interval, on_failure=self._on_token_failure)
         self._shared = Shared(
             stub=stub_of(self._channel),
@@ -109,8 +119,10 @@ class WatchManager:
         self._watches: dict[str, Watch] = {}
         self._is_closed = False
         self._is_ready = False
-        self._lock = threading.Lock()
-        """Guards ``_watches`` and ``_is_closed``. No callback runs under it."""
+        self._failures: collections.deque[WatchError] = collections.deque(maxlen=_MAX_FAILURES)
+        """The errors that ended watches, for :meth:`wait`."""
+        self._lock = threading.Condition()
+        """Guards ``_watches``, ``_failures`` and ``_is_closed``. No callback runs under it."""
         self._channel.subscribe(self._on_connectivity)
 
     def __enter__(self) -> Self:
@@ -121,18 +133,93 @@ class WatchManager:
     ) -> None:
         self.close_conn()
 
-    def register_watch(self, topic_self_link: str, events: Consumer[WatchEvent], errors: Consumer[WatchError]) -> str:
+    def register_watch(
+        self, topic_self_link: str, events: Consumer[WatchEvent], errors: Consumer[WatchError] | None = None
+    ) -> str:
         """Begins a watch of a topic, and returns its id.
 
-        :param topic_self_link: such as ``/management/v1alpha1/watchtopics/mine``. Watches of one topic share its
+        :param topic_self_link: such as ``/management/v1/watchtopics/mine``. Watches of one topic share its
             watermark; to resume each of them, use managers with sequences of their own.
         :param events: a queue or a function. The watermark covers an event when the queue has it, or when the function
             has returned. A function that raises ends the watch.
         :param errors: a queue or a function. It gets one item: the error that ended the watch. The watch retries
-            transient errors by itself.
+            transient errors by itself. None: :meth:`wait` raises the error.
         :raises MissingSequence: when the sequence is negative; ``on_event_sync_error`` gets the error, too.
         :raises ManagerClosed: after :meth:`close_conn`.
         """
+        return self._register(topic_self_link, events, errors).id
+
+    def events(self, topic_self_link: str) -> Iterator[WatchEvent]:
+        """The events of a topic, without end: ``for event in manager.events(topic)``.
+
+        The watch begins with the first step and ends with the loop. The watermark covers an event when the loop asks
+        for the next one. The loop ends when the manager is closed.
+
+        :raises WatchError: the error that ended the watch, or what :meth:`register_watch` raises.
+        """
+        ready = threading.Event()
+        handover: Handover[WatchEvent] = Handover(ready.set)
+        watch = self._register(topic_self_link, handover, None)
+        watch.ended.add_done_callback(lambda _: ready.set())
+        try:
+            while True:
+                ready.wait()
+                ready.clear()
+                event = handover.take()
+                if watch.ended.done():
+                    watch.ended.result()
+                    return
+                if event is not None:
+                    yield event
+                    handover.finish()
+        finally:
+            self._close(watch)
+
+    async def events_async(self, topic_self_link: str) -> AsyncIterator[WatchEvent]:
+        """As :meth:`events`, for asyncio: ``async for event in manager.events_async(topic)``.
+
+        :raises WatchError: the error that ended the watch, or what :meth:`register_watch` raises.
+        """
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(ready.set)
+
+        handover: Handover[WatchEvent] = Handover(wake)
+        watch = await loop.run_in_executor(None, self._register, topic_self_link, handover, None)
+        watch.ended.add_done_callback(lambda _: wake())
+        try:
+            while True:
+                await ready.wait()
+                ready.clear()
+                event = handover.take()
+                if watch.ended.done():
+                    watch.ended.result()
+                    return
+                if event is not None:
+                    yield event
+                    handover.finish()
+        finally:
+            await loop.run_in_executor(None, self._close, watch)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until no watch is left, or an error has ended one.
+
+        :param timeout: seconds; None: without a limit.
+        :returns: False after the timeout.
+        :raises WatchError: the error that ended a watch. Each is raised once.
+        """
+        with self._lock:
+            if not self._lock.wait_for(lambda: self._failures or not self._watches, timeout):
+                return False
+            if self._failures:
+                raise self._failures.popleft()
+        return True
+
+    def _register(
+        self, topic_self_link: str, events: Consumer[WatchEvent], errors: Consumer[WatchError] | None
+    ) -> Watch:
         watermark = self._sequence.get(topic_self_link)
         if watermark < 0:
             error = MissingSequence(f"{topic_self_link}: the sequence is lost, so the watch cannot resume")
@@ -147,7 +234,7 @@ class WatchManager:
                 raise ManagerClosed("the manager is closed")
             self._watches[watch.id] = watch
         watch.start()
-        return watch.id
+        return watch
 
     def close_watch(self, watch_id: str) -> None:
         """Ends one watch. Afterwards its consumers get nothing, except from a function that runs for over 10 seconds.
@@ -163,6 +250,7 @@ class WatchManager:
         """Ends all watches and the connection. A second call does nothing."""
         with self._lock:
             watches, self._watches = list(self._watches.values()), {}
+            self._lock.notify_all()
             is_first, self._is_closed = not self._is_closed, True
         if not is_first:
             return
@@ -183,12 +271,20 @@ class WatchManager:
             is_closed = self._is_closed
         return not is_closed and self._is_ready and all(watch.is_streaming for watch in watches)
 
-    def _forget(self, watch_id: str) -> Watch | None:
-        with self._lock:
-            return self._watches.pop(watch_id, None)
+    def _close(self, watch: Watch) -> None:
+        self._forget(watch.id)
+        watch.close()
 
-    def _on_finished(self, watch_id: str) -> None:
-        self._forget(watch_id)
+    def _forget(self, watch_id: str, error: WatchError | None = None) -> Watch | None:
+        with self._lock:
+            found = self._watches.pop(watch_id, None)
+            if found is not None and error is not None:
+                self._failures.append(error)
+            self._lock.notify_all()
+            return found
+
+    def _on_finished(self, watch_id: str, error: WatchError) -> None:
+        self._forget(watch_id, error)
 
     def _on_connectivity(self, state: grpc.ChannelConnectivity) -> None:
         self._is_ready = state is grpc.ChannelConnectivity.READY

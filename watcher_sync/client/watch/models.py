@@ -127,7 +127,7 @@ def event_of(message: events_pb2.Event) -> WatchEvent:
         subresource=meta.subresource,
         scope=(
             Scope(resource.scope.kind, resource.scope.name, resource.scope.id, resource.scope.selfLink)
-            if resource.HasField("scope")
+            if resource.scope.kind
             else None
         ),
         references=tuple(

@@ -13,10 +13,12 @@ The watermark is stored after the delivery: after a crash the consumer gets the 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
 from typing import NamedTuple
 
 import grpc
@@ -88,13 +90,13 @@ class Watch:
         topic: str,
         watermark: int,
         events: Consumer[WatchEvent],
-        errors: Consumer[WatchError],
+        errors: Consumer[WatchError] | None,
         shared: Shared,
-        on_finished: Callable[[str], None],
+        on_finished: Callable[[str, WatchError], None],
     ) -> None:
         """:param watermark: the sequence to resume after; 0: begin with the next event.
 
-        :param on_finished: gets the id when an error has ended the watch.
+        :param on_finished: gets the id and the error when an error has ended the watch.
         """
         self.id = watch_id
         self.topic = topic
@@ -103,7 +105,9 @@ class Watch:
         self._on_finished = on_finished
         self._closing = threading.Event()
         self._events = WatchDelivery(events, self._closing)
-        self._errors = WatchDelivery(errors, self._closing)
+        self._errors = None if errors is None else WatchDelivery(errors, self._closing)
+        self.ended: Future[None] = Future()
+        """Is done when the watch is closed, or when an error has ended it."""
         self._changed = threading.Condition()
         """Guards ``_buffer`` and ``_end``."""
         self._buffer: MergeBuffer[events_pb2.Event] = MergeBuffer(watermark, shared.buffer_limit)
@@ -131,6 +135,7 @@ class Watch:
     def close(self) -> None:
         """Ends the watch, and waits for a delivery that is running. The consumer itself may call it."""
         self._closing.set()
+        self._finish(None)
         with self._changed:
             self._changed.notify_all()
         if self._thread is not threading.current_thread() and self._thread.ident is not None:
@@ -158,16 +163,26 @@ class Watch:
 
     def _fail(self, error: WatchError) -> None:
         self._logger.error("watch %s: ended: %s", self.topic, error)
-        self._on_finished(self.id)
+        self._on_finished(self.id, error)
         callback = self._shared.on_event_sync_error
         if isinstance(error, EventsPurged):
             self._watermark.give_up(error.epoch)
             if callback is not None:
                 self._call(callback, error)
+        self._finish(error)
         try:
-            self._errors.deliver(error)
+            if self._errors is not None:
+                self._errors.deliver(error)
         except WatchError:
             self._logger.exception("watch %s: the consumer of the errors failed", self.topic)
+
+    def _finish(self, error: WatchError | None) -> None:
+        """The first reason counts."""
+        with contextlib.suppress(InvalidStateError):
+            if error is None:
+                self.ended.set_result(None)
+            else:
+                self.ended.set_exception(error)
 
     def _session(self) -> None:
         """Runs one stream until it ends.

@@ -172,11 +172,13 @@ class Describer:
         if not delta and row.change == "updated":
             return None
         subresource = subresource_of(kind, delta) if row.change == "updated" else ""
+        which = 0 if row.change == "deleted" else 1
+        attributes = {n: text(pair[which]) for n, pair in delta.items() if pair[which] is not None}
         return ChangeDescription(
             seq=row.seq,
             time=row.time,
             type=ChangeType.SUBRESOURCE_UPDATED if subresource else ChangeType(row.change),
-            resource=self._resource(row, kind, _visible(values, hidden), delta),
+            resource=self.resource(kind, row.entity_id, _visible(values, hidden), attributes),
             subresource=subresource,
             correlation_id=row.event_id,
             organization_id=row.project_id or "",
@@ -184,21 +186,24 @@ class Describer:
             unset=tuple(n for n, (_, new) in delta.items() if new is None) if row.change == "updated" else (),
         )
 
-    def _resource(
-        self, row: ResourceRow, kind: Kind, values: Mapping[str, Any], delta: Mapping[str, tuple[Any, Any]]
+    def resource(
+        self, kind: Kind, entity_id: str, values: Mapping[str, Any], attributes: Mapping[str, str]
     ) -> ResourceDescription:
-        shown = self.shown[row.kind]
+        """An entity as a resource.
+
+        :param values: the values of :attr:`fields` that the reader sees.
+        """
+        shown = self.shown[kind.name]
         name = values.get(shown.name_field) if shown.name_field is not None else None
-        which = 0 if row.change == "deleted" else 1
         return ResourceDescription(
             group=shown.group,
             kind=shown.kind,
-            name=name or row.entity_id,
-            id=row.entity_id,
-            self_link=_self_link(kind, row.entity_id),
+            name=name or entity_id,
+            id=entity_id,
+            self_link=_self_link(kind, entity_id),
             scope=self._scope(shown.scope, values),
             references=tuple(self._references(shown.references, values)),
-            attributes={n: text(pair[which]) for n, pair in delta.items() if pair[which] is not None},
+            attributes=attributes,
         )
 
     def _scope(self, link: Link | None, values: Mapping[str, Any]) -> ScopeDescription | None:

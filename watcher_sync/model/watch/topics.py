@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watch topics: which changes of which resources a watcher receives.
 
-The JSON form is that of the Axway dialect (agent-sdk, resource WatchTopic of management/v1alpha1). Members that its
+The JSON form is that of the Axway dialect (agent-sdk, resource WatchTopic of the group management). Members that its
 clients send and that mean nothing here are ignored; every other unknown member is an error.
 """
 
@@ -15,15 +15,13 @@ from typing import Any, Final
 import msgspec
 
 from watcher_sync.exceptions import WatcherSyncError
-from watcher_sync.wire.watch.descriptions import TopicRef
+from watcher_sync.wire.watch.descriptions import ResourceDescription, TopicRef
+from watcher_sync.wire.watch.messages import resource_document
+from watcher_sync.wire.watch.topic_links import GROUP, VERSIONS, self_link
 
 ANY: Final = "*"
 """What matches every value."""
-GROUP: Final = "management"
-API_VERSION: Final = "v1alpha1"
 KIND: Final = "WatchTopic"
-COLLECTION: Final = f"/{GROUP}/{API_VERSION}/watchtopics"
-"""The path of all topics."""
 TYPES: Final = ("created", "updated", "deleted")
 MAX_FILTERS: Final = 256
 """Filters of one topic."""
@@ -86,11 +84,13 @@ class WatchTopic(msgspec.Struct, frozen=True, kw_only=True):
     project_id: str | None = None
     """The project that owns it; None: none."""
     created_at: datetime.datetime | None = None
+    version: str = VERSIONS[0]
+    """The version of the dialect in which it was asked for. It is not stored: a topic is the same in each."""
 
     @property
     def self_link(self) -> str:
         """The path at which the topic can be read."""
-        return self_link(self.name)
+        return self_link(self.name, self.version)
 
     @property
     def ref(self) -> TopicRef:
@@ -103,29 +103,9 @@ class WatchTopic(msgspec.Struct, frozen=True, kw_only=True):
 
     def document(self) -> dict[str, Any]:
         """The JSON form."""
-        metadata: dict[str, Any] = {"id": self.id, "selfLink": self.self_link}
-        if self.created_at is not None:
-            metadata["audit"] = {"createTimestamp": self.created_at}
-        return {
-            "group": GROUP,
-            "apiVersion": API_VERSION,
-            "kind": KIND,
-            "name": self.name,
-            "title": self.title,
-            "metadata": metadata,
-            "spec": self.spec(),
-        }
-
-
-def self_link(name: str) -> str:
-    """The path of a topic with this name."""
-    return f"{COLLECTION}/{name}"
-
-
-def name_of(self_link: str) -> str | None:
-    """The name in the path of a topic; None: it is no such path."""
-    name = self_link.removeprefix(f"{COLLECTION}/")
-    return name if name != self_link and is_name(name) else None
+        resource = ResourceDescription(group=GROUP, kind=KIND, name=self.name, id=self.id, self_link=self.self_link)
+        created = self.created_at  # a topic never changes
+        return resource_document(resource, self.spec(), created, created, version=self.version, title=self.title)
 
 
 def is_name(text: str) -> bool:
@@ -137,15 +117,15 @@ def parse(document: Any, topic_id: str, **owner: Any) -> WatchTopic:
     """Read the JSON form of a topic.
 
     :param topic_id: the id of the new topic.
-    :param owner: project_id and created_at of the topic.
+    :param owner: project_id, created_at and version of the topic; by default the version is that of the document.
     :raises InvalidTopic: naming the path of what is wrong.
     """
     members = _object(
         document, "", {"group", "apiVersion", "kind", "name", "title", "spec"} | _IGNORED, ("name", "spec")
     )
-    for member, only in (("group", GROUP), ("apiVersion", API_VERSION), ("kind", KIND)):
-        if members.get(member, only) != only:
-            raise InvalidTopic(f"/{member}", f"it has to be {only!r}")
+    for member, allowed in (("group", (GROUP,)), ("apiVersion", VERSIONS), ("kind", (KIND,))):
+        if members.get(member, allowed[0]) not in allowed:
+            raise InvalidTopic(f"/{member}", f"it has to be {' or '.join(map(repr, allowed))}")
     name = _text(members["name"], "/name")
     if not is_name(name):
         raise InvalidTopic(
@@ -158,7 +138,7 @@ def parse(document: Any, topic_id: str, **owner: Any) -> WatchTopic:
         title=_text(members.get("title", ""), "/title", MAX_NAME_LENGTH),
         description=description,
         filters=filters,
-        **owner,
+        **{"version": members.get("apiVersion", VERSIONS[0]), **owner},
     )
 
 

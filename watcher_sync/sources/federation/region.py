@@ -16,10 +16,10 @@ from keystoneauth1 import adapter, noauth, session
 from keystoneauth1.identity import v3
 
 from watcher_sync.client import Client, NotFound, UnexpectedResponse
-from watcher_sync.client.subscriptions import WATCH_TOPICS
 from watcher_sync.client.transport import SuccessResponse, Transport
 from watcher_sync.sources.federation.options import RegionSettings
 from watcher_sync.sources.federation.states import RegionDocument, decode_document
+from watcher_sync.wire.watch.topic_links import self_link
 
 _MAX_CHANGED: Final = 2_000
 """Entities of one answer about changes: two thirds of what the engine takes of a source at once."""
@@ -76,7 +76,7 @@ class Region:
         self._adapter = _adapter(settings, group)
         self.client = Client(self._adapter, timeout=settings.timeout)
         self._transport = Transport(self._adapter, timeout=settings.timeout)
-        self.topic_link = f"{WATCH_TOPICS}/{urllib.parse.quote(settings.topic, safe='')}"
+        self.topic_link = self_link(urllib.parse.quote(settings.topic, safe=""))
 
     def kinds(self) -> dict[str, str]:
         """Kind -> path of its list.

@@ -7,8 +7,9 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from watcher_sync.wire.watch import datamodel_pb2, events_pb2
+from watcher_sync.wire.watch.topic_links import self_link
 
-SELF_LINK = "/management/v1alpha1/watchtopics/fake"
+SELF_LINK = self_link("fake")
 
 
 class FakeTopic:

@@ -15,6 +15,7 @@ from watcher_sync.api.http.operation import JSON, Call
 from watcher_sync.api.http.problems import bad_request
 from watcher_sync.model.watch import topics
 from watcher_sync.wire.watch.messages import REST_TYPES
+from watcher_sync.wire.watch.topic_links import GROUP, VERSIONS
 
 YAML: Final = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "application/vnd.yaml")
 """The media types of YAML (RFC 9512 and the older names)."""
@@ -88,8 +89,8 @@ REQUEST: schemas.Schema = {
     "required": ["name", "spec"],
     "additionalProperties": False,
     "properties": {
-        "group": {"const": topics.GROUP},
-        "apiVersion": {"const": topics.API_VERSION},
+        "group": {"const": GROUP},
+        "apiVersion": {"enum": list(VERSIONS)},
         "kind": {"const": topics.KIND},
         "name": _NAME,
         "title": _TITLE,
@@ -97,34 +98,48 @@ REQUEST: schemas.Schema = {
         **{name: {"description": "Ignored."} for name in ("metadata", "attributes", "tags", "finalizers", "owner")},
     },
 }
-TOPIC: schemas.Schema = {
-    "type": "object",
-    "required": ["group", "apiVersion", "kind", "name", "title", "metadata", "spec"],
-    "properties": {
-        "group": {"const": topics.GROUP},
-        "apiVersion": {"const": topics.API_VERSION},
-        "kind": {"const": topics.KIND},
-        "name": _NAME,
-        "title": _TITLE,
-        "metadata": {
-            "type": "object",
-            "required": ["id", "selfLink"],
-            "properties": {
-                "id": schemas.STRING,
-                "selfLink": schemas.STRING,
-                "audit": {"type": "object", "properties": {"createTimestamp": schemas.TIME}},
-            },
-        },
-        "spec": _SPEC,
-    },
-}
-
-_TEXTS: schemas.Schema = {"type": "object", "additionalProperties": schemas.STRING}
 
 
 def _strings(*names: str) -> dict[str, schemas.Schema]:
     return dict.fromkeys(names, schemas.STRING)
 
+
+_TEXTS: schemas.Schema = {"type": "object", "additionalProperties": schemas.STRING}
+_METADATA: schemas.Schema = {
+    "type": "object",
+    "required": ["id", "scope", "selfLink", "references"],
+    "properties": {
+        **_strings("id", "selfLink"),
+        "scope": {"type": "object", "properties": _strings("id", "kind", "name", "selfLink")},
+        "references": {"type": "array", "items": {"type": "object"}},
+        "audit": {
+            "type": "object",
+            "properties": {"createTimestamp": schemas.TIME, "modifyTimestamp": schemas.TIME},
+            "description": "The times that are known. Events have none.",
+        },
+    },
+}
+RESOURCE: schemas.Schema = {
+    "type": "object",
+    "properties": {
+        **_strings("group", "apiVersion", "kind", "name", "title"),
+        "metadata": _METADATA,
+        "attributes": _TEXTS,
+        "tags": {"type": "array", "items": schemas.STRING},
+        "spec": {"type": "object"},
+    },
+}
+"""A resource, or the members of it that the request names."""
+TOPIC: schemas.Schema = RESOURCE | {"properties": RESOURCE["properties"] | {"spec": _SPEC}}
+FIELDS: dict[str, schemas.Schema] = {
+    "fields": {
+        "type": "array",
+        "items": schemas.STRING,
+        "minItems": 1,
+        "description": "The members of the answer, separated by commas; all by default.",
+    }
+}
+"""The query parameter of the members of a resource."""
 
 EVENT: schemas.Schema = {
     "type": "object",
@@ -139,15 +154,7 @@ EVENT: schemas.Schema = {
             "required": ["group", "kind", "name", "metadata", "attributes"],
             "properties": {
                 **_strings("group", "kind", "name"),
-                "metadata": {
-                    "type": "object",
-                    "required": ["id", "selfLink", "references"],
-                    "properties": {
-                        **_strings("id", "selfLink"),
-                        "scope": {"type": "object", "properties": _strings("id", "kind", "name", "selfLink")},
-                        "references": {"type": "array", "items": {"type": "object"}},
-                    },
-                },
+                "metadata": _METADATA,
                 "attributes": _TEXTS,
             },
         },
@@ -163,6 +170,12 @@ EVENT: schemas.Schema = {
         },
     },
 }
+
+
+def picked(resource: dict[str, Any], call: Call) -> dict[str, Any]:
+    """The members of a resource that the request names, in their order; one that it does not have is left out."""
+    names = call.query.get("fields")
+    return resource if names is None else {name: value for name, value in resource.items() if name in names}
 
 
 def decoded(call: Call) -> Any:

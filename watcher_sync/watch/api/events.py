@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``GET /events/management/v1alpha1/watchtopics/{name}``: the past events of a watch topic.
+"""``GET /events/management/{version}/watchtopics/{name}``: the past events of a watch topic.
 
 A watcher catches up here before its stream begins. The grammar is that of the Axway dialect, or the keyset form
 ``after`` and ``limit``. A page is full unless it is the last one.
@@ -7,8 +7,8 @@ A watcher catches up here before its stream begins. The grammar is that of the A
 The answer has what the caller sees: the entities of its project, without fields that tell of hosts. It is 410 if the
 journal was purged after the position, ends before it, or is of another ``epoch``.
 
-The sequence up to which the caller has read in ascending pages is stored for 10 minutes. A stream without a position of
-its own starts there. The descending order and the keyset form do not.
+The sequence up to which the caller has read in ascending pages and that of a 410 are stored for 10 minutes. A stream
+without a position of its own starts there. The descending order and the keyset form store none.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.api.service import Service
 from watcher_sync.model.watch.resources import Describer, Reader
-from watcher_sync.model.watch.topics import COLLECTION
+from watcher_sync.model.watch.topics import WatchTopic
 from watcher_sync.read.reading import oldest_seq
 from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.watch.api import bodies
+from watcher_sync.watch.api.resources import APIS
 from watcher_sync.watch.api.scan import MAX_SCANNED_ROWS, EmptyRanges, EventScan, WantedEvents
 from watcher_sync.watch.api.topics import TAG, TopicCollection, TopicItem, TopicStore, page_parameters
 from watcher_sync.watch.topic_rows import WatchPositions
+from watcher_sync.wire.watch.descriptions import ChangeDescription
 from watcher_sync.wire.watch.messages import element
+from watcher_sync.wire.watch.topic_links import TEMPLATE
 
 MAX_SEQUENCE_ID: Final = "X-Axway-Max-Sequence-Id"
 """The header of a 410 with the last sequence of the journal."""
@@ -75,7 +78,7 @@ class PageEnds:
 
 
 class TopicEvents:
-    """``GET /events/management/v1alpha1/watchtopics/{name}``."""
+    """``GET /events/management/{version}/watchtopics/{name}``."""
 
     def __init__(self, store: TopicStore) -> None:
         self._store = store
@@ -120,24 +123,21 @@ class TopicEvents:
             tag=TAG,
         )(self.read)
 
-    def read(self, call: Call, name: str) -> None:
+    def read(self, call: Call, version: str, name: str) -> None:
         """Answers with one page, and stores its last sequence for a catch-up."""
-        topic = self._store.find(call, name)
+        topic = self._store.find(call, version, name)
         wanted = _wanted(call, min(100, self._service.max_limit))
         sight = visibility(call.context, self._service.kinds)
         reader = Reader(sight.project_id, sight.hidden)
         caller = (topic.id, call.context.project_id or "", call.context.user_id or "")
         end = self._stored_end(caller, wanted)
-        with self._service.reading() as connection:
-            position = read_position(connection, self._service.tables)
-            head = position.seq
-            require_epoch(call, position, {MAX_SEQUENCE_ID: str(head)})
-            key = (position.epoch, topic.id, reader.project_id, bool(reader.hidden), wanted.after, wanted.size)
-            self._require_present(connection, wanted, position)
-            if end is None:
-                end = self._known_end(connection, key, wanted, head)
-            scan = EventScan(self._service, self._describer, topic, reader, wanted, self._empty)
-            found = scan.read(connection, end)
+        try:
+            found, head, key = self._read_page(call, topic, reader, wanted, end)
+        except Problem as exc:
+            # Agents go on after this sequence without a further request.
+            if wanted.stores_position and MAX_SEQUENCE_ID in exc.headers:
+                self._positions.remember(*caller, int(exc.headers[MAX_SEQUENCE_ID]))
+            raise
         is_full = len(found) == wanted.size
         if is_full and not wanted.descending:
             self._ends.add(key, wanted.page, found[-1].seq)
@@ -147,6 +147,24 @@ class TopicEvents:
             self._positions.remember(*caller, served, wanted.label(wanted.page) if is_full else "")
         call.response.set_header(MAX_PAGE_SIZE, str(self._service.max_limit))
         call.answer([element(change, topic.ref) for change in found])
+
+    def _read_page(
+        self, call: Call, topic: WatchTopic, reader: Reader, wanted: WantedEvents, end: int | None
+    ) -> tuple[list[ChangeDescription], int, Any]:
+        """:returns: the events, the head of the journal, and the key of the pages.
+
+        :raises Problem: 410 when the journal does not have the position.
+        """
+        with self._service.reading() as connection:
+            position = read_position(connection, self._service.tables)
+            head = position.seq
+            require_epoch(call, position, {MAX_SEQUENCE_ID: str(head)})
+            key = (position.epoch, topic.id, reader.project_id, bool(reader.hidden), wanted.after, wanted.size)
+            self._require_present(connection, wanted, position)
+            if end is None:
+                end = self._known_end(connection, key, wanted, head)
+            scan = EventScan(self._service, self._describer, topic, reader, wanted, self._empty)
+            return scan.read(connection, end), head, key
 
     def _stored_end(self, caller: tuple[str, str, str], wanted: WantedEvents) -> int | None:
         """The last sequence of the page before, if it is the last page that the caller read, from any worker."""
@@ -201,8 +219,9 @@ def _wanted(call: Call, default_size: int) -> WantedEvents:
 def routes(service: Service) -> list[Route]:
     """Watch topics and their past events, in the dialect of Axway's agents."""
     store = TopicStore(service)
+    collection, item = TopicCollection(store), TopicItem(store)
     return [
-        (COLLECTION, TopicCollection(store)),
-        (f"{COLLECTION}/{{name}}", TopicItem(store)),
-        (f"/events{COLLECTION}/{{name}}", TopicEvents(store)),
+        *((f"{prefix}{TEMPLATE}", collection) for prefix in ("", APIS)),
+        *((f"{prefix}{TEMPLATE}/{{name}}", item) for prefix in ("", APIS)),
+        (f"/events{TEMPLATE}/{{name}}", TopicEvents(store)),
     ]

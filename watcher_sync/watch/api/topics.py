@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/management/v1alpha1/watchtopics``: watch topics in the dialect of Axway's agents.
+"""``/management/{version}/watchtopics``: watch topics in the dialect of Axway's agents.
 
 A topic belongs to the project of the token that created it. Members of the project and administrators delete it. To
 callers of other projects the topic does not exist (404). Its name is taken for all projects, because its path is.
+Agents put ``/apis`` before the path. The answers are the same.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from watcher_sync.exceptions import QuotaReached
 from watcher_sync.model.watch.topics import InvalidTopic, WatchTopic, parse
 from watcher_sync.watch.api import bodies
 from watcher_sync.watch.topic_rows import TopicExists, WatchTopics
+from watcher_sync.wire.watch.topic_links import VERSIONS
 
 TAG = "watch topics"
 
@@ -38,12 +40,13 @@ class TopicStore:
         self.new_id = new_id
         self.quota: int = service.conf.api.quota_watch_topics
 
-    def find(self, call: Call, name: str) -> WatchTopic:
+    def find(self, call: Call, version: str, name: str) -> WatchTopic:
         """The topic, if the policy allows the operation on it.
 
+        :param version: the version of the dialect that the caller asks for.
         :raises Problem: 404 when there is none or the caller may not see it; 403 when it may see it and do no more.
         """
-        topic = self.rows.find(name)
+        topic = self.rows.find(name, known_version(version))
         if topic is not None and call.context.may_on(call.rule, topic.project_id):
             return topic
         if topic is not None and call.context.may_on(_SHOW.name, topic.project_id):
@@ -52,7 +55,7 @@ class TopicStore:
 
 
 class TopicCollection:
-    """``/management/v1alpha1/watchtopics``."""
+    """``/management/{version}/watchtopics``."""
 
     def __init__(self, store: TopicStore) -> None:
         self._store = store
@@ -62,17 +65,18 @@ class TopicCollection:
             rule=_LIST,
             query=page_parameters(store.service.max_limit),
             responses={200: Answer({"type": "array", "items": bodies.TOPIC}, "The topics")},
+            errors=(404,),
             tag=TAG,
         )(self.list_topics)
 
-    def list_topics(self, call: Call) -> None:
+    def list_topics(self, call: Call, version: str) -> None:
         """Answers with all topics or one page of them."""
         page, size = call.query.get("page"), call.query.get("pageSize")
+        part: dict[str, int] = {}
         if page is not None or size is not None:
             size = min(100, self._store.service.max_limit) if size is None else size
-            found = self._store.rows.page(offset=((page or 1) - 1) * size, limit=size, project_id=call.context.scope)
-        else:
-            found = self._store.rows.page(project_id=call.context.scope)
+            part = {"offset": ((page or 1) - 1) * size, "limit": size}
+        found = self._store.rows.page(**part, project_id=call.context.scope, version=known_version(version))
         call.answer([topic.document() for topic in found])
 
     @operation(
@@ -82,15 +86,15 @@ class TopicCollection:
         rule=_CREATE,
         body=Body({JSON: bodies.REQUEST}, default=JSON, raw=bodies.YAML),
         responses={201: Answer(bodies.TOPIC, "The topic", headers=("Location",))},
-        errors=(403, 409),
+        errors=(403, 404, 409),
         tag=TAG,
     )
-    def on_post(self, call: Call) -> None:
+    def on_post(self, call: Call, version: str) -> None:
         """Creates a topic."""
-        store = self._store
+        store, version = self._store, known_version(version)
         document = bodies.decoded(call)
         try:
-            topic = parse(document, str(store.new_id()), project_id=call.context.project_id)
+            topic = parse(document, str(store.new_id()), project_id=call.context.project_id, version=version)
         except InvalidTopic as exc:
             raise bad_request("body", exc.pointer, f"{exc.pointer or 'The body'}: {exc.reason}") from None
         try:
@@ -104,7 +108,7 @@ class TopicCollection:
 
 
 class TopicItem:
-    """``/management/v1alpha1/watchtopics/{name}``."""
+    """``/management/{version}/watchtopics/{name}``."""
 
     def __init__(self, store: TopicStore) -> None:
         self._store = store
@@ -112,13 +116,14 @@ class TopicItem:
     @operation(
         summary="Show a watch topic",
         rule=_SHOW,
+        query=bodies.FIELDS,
         responses={200: Answer(bodies.TOPIC, "The topic")},
         errors=(404,),
         tag=TAG,
     )
-    def on_get(self, call: Call, name: str) -> None:
+    def on_get(self, call: Call, version: str, name: str) -> None:
         """Answers with the topic."""
-        call.answer(self._store.find(call, name).document())
+        call.answer(bodies.picked(self._store.find(call, version, name).document(), call))
 
     @operation(
         summary="Delete a watch topic",
@@ -127,11 +132,18 @@ class TopicItem:
         errors=(403, 404),
         tag=TAG,
     )
-    def on_delete(self, call: Call, name: str) -> None:
+    def on_delete(self, call: Call, version: str, name: str) -> None:
         """Deletes the topic."""
-        if not self._store.rows.delete(self._store.find(call, name).id):
+        if not self._store.rows.delete(self._store.find(call, version, name).id):
             raise not_found(f"watch topic {name}")
         call.answer_nothing()
+
+
+def known_version(version: str) -> str:
+    """:raises Problem: 404 when the dialect has no such version."""
+    if version not in VERSIONS:
+        raise not_found(f"version {version} of watch topics")
+    return version
 
 
 def page_parameters(max_limit: int) -> dict[str, schemas.Schema]:

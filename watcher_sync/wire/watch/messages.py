@@ -26,7 +26,7 @@ from watcher_sync.wire.watch.descriptions import (
 )
 
 VERSION: Final = "v1"
-"""The version of the events' form."""
+"""The version of the events' form, and of our kinds."""
 PRODUCT: Final = "watcher_sync"
 NO_ORGANIZATION: Final = "watcher_sync"
 """The organization of events of entities without a project."""
@@ -45,6 +45,7 @@ _STREAM_TYPES: Final[Mapping[ChangeType, events_pb2.Event.Type]] = {
     ChangeType.DELETED: events_pb2.Event.DELETED,
     ChangeType.SUBRESOURCE_UPDATED: events_pb2.Event.SUBRESOURCEUPDATED,
 }
+_NO_SCOPE: Final = ScopeDescription(id="", kind="", name="", self_link="")
 _IDS: Final = uuid.UUID("6d0a8f2e-5f4c-4c39-9d0e-0b7a5d3d1f10")
 """The namespace of the events' ids."""
 
@@ -94,7 +95,7 @@ def element(change: ChangeDescription, topic: TopicRef) -> dict[str, Any]:
             "group": resource.group,
             "kind": resource.kind,
             "name": resource.name,
-            "metadata": _metadata_document(resource),
+            "metadata": metadata_document(resource),
             "attributes": dict(resource.attributes),
         },
         "metadata": {
@@ -108,6 +109,37 @@ def element(change: ChangeDescription, topic: TopicRef) -> dict[str, Any]:
     }
 
 
+def resource_document(
+    resource: ResourceDescription,
+    spec: Mapping[str, Any],
+    created: datetime.datetime | None,
+    modified: datetime.datetime | None,
+    *,
+    version: str = VERSION,
+    title: str | None = None,
+) -> dict[str, Any]:
+    """A resource as the REST API shows it, ready to be encoded as JSON.
+
+    :param created: when it was created; None: it is not known.
+    :param modified: when it changed last; None: it is not known.
+    :param version: of its kind.
+    :param title: by default its name.
+    """
+    times = {"createTimestamp": created, "modifyTimestamp": modified}
+    audit = {name: offset_time_text(time) for name, time in times.items() if time is not None}
+    return {
+        "group": resource.group,
+        "apiVersion": version,
+        "kind": resource.kind,
+        "name": resource.name,
+        "title": resource.name if title is None else title,
+        "metadata": {**metadata_document(resource), "audit": audit},
+        "attributes": dict(resource.attributes),
+        "tags": [],
+        "spec": spec,
+    }
+
+
 def event_id(change: ChangeDescription) -> str:
     """The id of an event: the same whenever the same change is read, on every topic."""
     return str(uuid.uuid5(_IDS, f"{change.time.isoformat()} {change.seq}"))
@@ -116,6 +148,11 @@ def event_id(change: ChangeDescription) -> str:
 def time_text(time: datetime.datetime) -> str:
     """A time in UTC with milliseconds, the only fraction that the dialect's clients read."""
     return f"{time.astimezone(datetime.UTC):%Y-%m-%dT%H:%M:%S}.{time.microsecond // 1000:03d}Z"
+
+
+def offset_time_text(time: datetime.datetime) -> str:
+    """As :func:`time_text`, with the offset in digits: the dialect's clients refuse ``Z`` in a resource."""
+    return f"{time_text(time)[:-1]}+00:00"
 
 
 def _address(metadata: events_pb2.EventMeta, topic: TopicRef, previous: int | None) -> None:
@@ -149,10 +186,9 @@ def _message(change: ChangeDescription) -> events_pb2.Event:
 
 
 def _metadata(resource: ResourceDescription) -> datamodel_pb2.Metadata:
-    scope = resource.scope
     return datamodel_pb2.Metadata(
         id=resource.id,
-        scope=None if scope is None else datamodel_pb2.Metadata.ScopeKind(**_scope_document(scope)),
+        scope=datamodel_pb2.Metadata.ScopeKind(**_scope_document(resource.scope)),
         selfLink=resource.self_link,
         references=[
             datamodel_pb2.Reference(
@@ -169,16 +205,19 @@ def _metadata(resource: ResourceDescription) -> datamodel_pb2.Metadata:
     )
 
 
-def _metadata_document(resource: ResourceDescription) -> dict[str, Any]:
-    document: dict[str, Any] = {"id": resource.id}
-    if resource.scope is not None:
-        document["scope"] = _scope_document(resource.scope)
-    document["selfLink"] = resource.self_link
-    document["references"] = [_reference_document(each) for each in resource.references]
-    return document
+def metadata_document(resource: ResourceDescription) -> dict[str, Any]:
+    """The member ``metadata`` of a resource as JSON."""
+    return {
+        "id": resource.id,
+        "scope": _scope_document(resource.scope),
+        "selfLink": resource.self_link,
+        "references": [_reference_document(each) for each in resource.references],
+    }
 
 
-def _scope_document(scope: ScopeDescription) -> dict[str, str]:
+def _scope_document(scope: ScopeDescription | None) -> dict[str, str]:
+    """The scope, empty where there is none: clients of the dialect read its members unchecked."""
+    scope = scope or _NO_SCOPE
     return {"id": scope.id, "kind": scope.kind, "name": scope.name, "selfLink": scope.self_link}
 
 
@@ -190,5 +229,5 @@ def _reference_document(reference: ReferenceDescription) -> dict[str, str]:
         "scopeKind": reference.scope_kind,
         "scopeName": reference.scope_name,
         "selfLink": reference.self_link,
-        "type": "hard" if reference.is_hard else "soft",
+        "type": "HARD" if reference.is_hard else "SOFT",
     }

@@ -39,6 +39,13 @@ def test_the_least_document_is_a_sequence_and_a_type():
     assert (event.name, event.time, event.attributes) == ("", None, {})
 
 
+def test_an_empty_scope_is_none():
+    (message,) = messages_of_page(page(payload={"metadata": {"scope": {"id": "", "kind": "", "name": ""}}}))
+
+    assert message.payload.metadata.HasField("scope")
+    assert event_of(message).scope is None
+
+
 def test_members_that_are_null_or_unknown_are_ignored():
     (message,) = messages_of_page(page(payload={"metadata": None, "attributes": None, "new": 1}, organization=None))
 

@@ -20,7 +20,7 @@ from watcher_sync.testing.watch.topic import FakeTopic
 
 @pytest.fixture
 def service():
-    with FakeWatchService(topic=FakeTopic("/management/v1alpha1/watchtopics/mine")) as made:
+    with FakeWatchService(topic=FakeTopic("/management/v1/watchtopics/mine")) as made:
         made.topic.publish(5)
         yield made
 

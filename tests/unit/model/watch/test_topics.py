@@ -8,7 +8,8 @@ import datetime
 
 import pytest
 
-from watcher_sync.model.watch.topics import InvalidTopic, name_of, parse
+from watcher_sync.model.watch.topics import InvalidTopic, parse
+from watcher_sync.wire.watch.topic_links import parts_of
 
 TOPIC = {
     "group": "management",
@@ -49,14 +50,22 @@ def changed(pointer, value):
 
 def test_a_topic_is_read_and_written_without_a_difference():
     document = parse(TOPIC, "t1").document()
-    assert document.pop("metadata") == {"id": "t1", "selfLink": "/management/v1alpha1/watchtopics/agents"}
-    assert document == TOPIC
+    assert document.pop("metadata") == {
+        "id": "t1",
+        "scope": {"id": "", "kind": "", "name": "", "selfLink": ""},
+        "selfLink": "/management/v1alpha1/watchtopics/agents",
+        "references": [],
+        "audit": {},
+    }
+    assert document == TOPIC | {"attributes": {}, "tags": []}
 
 
 def test_the_time_and_the_project_come_from_the_server():
     topic = parse(TOPIC, "t1", project_id="p1", created_at=NOON)
     assert topic.project_id == "p1"
-    assert topic.document()["metadata"]["audit"] == {"createTimestamp": NOON}
+    assert topic.document()["metadata"]["audit"] == dict.fromkeys(
+        ("createTimestamp", "modifyTimestamp"), "2026-01-01T12:00:00.000+00:00"
+    )
 
 
 def test_what_a_filter_leaves_out_matches_everything():
@@ -80,7 +89,7 @@ def test_members_that_a_client_copies_from_an_answer_are_ignored():
     ("pointer", "value"),
     [
         ("/group", "catalog"),
-        ("/apiVersion", "v1"),
+        ("/apiVersion", "v2"),
         ("/kind", "Topic"),
         ("/name", ...),
         ("/name", ""),
@@ -136,15 +145,16 @@ def test_equal_filters_count_once():
 
 
 @pytest.mark.parametrize(
-    ("self_link", "name"),
+    ("self_link", "parts"),
     [
-        ("/management/v1alpha1/watchtopics/agents", "agents"),
-        ("/management/v1alpha1/watchtopics/", None),
+        ("/management/v1/watchtopics/agents", ("v1", "agents")),
+        ("/management/v1alpha1/watchtopics/agents", ("v1alpha1", "agents")),
+        ("/management/v2/watchtopics/agents", None),
         ("/management/v1alpha1/watchtopics/a/b", None),
         ("/management/v1alpha1/watchtopics", None),
         ("/catalog/v1alpha1/watchtopics/agents", None),
         ("agents", None),
     ],
 )
-def test_the_name_of_a_topic_is_read_from_its_link(self_link, name):
-    assert name_of(self_link) == name
+def test_the_version_and_the_name_of_a_topic_are_read_from_its_link(self_link, parts):
+    assert parts_of(self_link) == parts

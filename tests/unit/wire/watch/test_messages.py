@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import datetime
 
+import msgspec
 import pytest
 from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watcher_sync.wire.watch import events_pb2, messages
+from watcher_sync.wire.watch import datamodel_pb2, events_pb2, messages
 from watcher_sync.wire.watch.descriptions import (
     ChangeDescription,
     ChangeType,
@@ -68,8 +69,6 @@ def as_element(message):
     document = json_format.MessageToDict(message, always_print_fields_with_no_presence=True)
     document["type"] = REST_TYPES[document["type"]]
     document["metadata"]["sequenceID"] = int(document["metadata"]["sequenceID"])
-    for reference in document["payload"]["metadata"]["references"]:
-        reference["type"] = reference["type"].lower()
     return document
 
 
@@ -103,8 +102,30 @@ def test_an_element_has_every_member_of_the_dialect():
     assert document["type"] == "ResourceCreated"
     assert (document["product"], document["correlationId"]) == ("watcher_sync", "e1")
     assert document["organization"] == {"id": "watcher_sync"}
-    assert document["payload"]["metadata"] == {"id": "i1", "selfLink": "/v1/instances/i1", "references": []}
+    assert document["payload"]["metadata"] == {
+        "id": "i1",
+        "scope": {"id": "", "kind": "", "name": "", "selfLink": ""},
+        "selfLink": "/v1/instances/i1",
+        "references": [],
+    }
     assert document["metadata"]["sequenceID"] == 7
+
+
+@pytest.mark.parametrize(("is_hard", "text"), [(True, "HARD"), (False, "SOFT")])
+def test_the_type_of_a_reference_is_in_upper_case_in_the_rest_twin(is_hard, text):
+    """Axway's SDK takes every other text as HARD."""
+    reference = ReferenceDescription(id="n", kind="ComputeNode", name="n", self_link="/n", is_hard=is_hard)
+    resource = msgspec.structs.replace(CHANGE.resource, references=(reference,))
+    document = messages.element(msgspec.structs.replace(CHANGE, resource=resource), TOPIC)
+    assert [each["type"] for each in document["payload"]["metadata"]["references"]] == [text]
+
+
+def test_an_event_of_the_stream_has_metadata_and_a_scope_also_where_the_resource_has_none():
+    """Axway's sample client reads them unchecked."""
+    message = events_pb2.Event.FromString(messages.encoded(CHANGE, TOPIC))
+    assert message.payload.HasField("metadata")
+    assert message.payload.metadata.HasField("scope")
+    assert message.payload.metadata.scope == datamodel_pb2.Metadata.ScopeKind()
 
 
 def test_the_id_of_an_event_is_that_of_the_change_on_every_topic():
