@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import datetime
+import functools
+import hashlib
 from typing import Annotated, Any, Literal
 
 from watcher_sync.model import kubernetes
@@ -194,6 +196,28 @@ class Provider(Entity, frozen=True, kw_only=True, gc=False):
     updated_at: Annotated[datetime.datetime | None, In("state"), Doc("When it was said.")] = None
 
 
+@kind(
+    "provider_binding",
+    plural="provider_bindings",
+    indexes=("provider_name", "source"),
+    filter_indexes=("provider_name", "source"),
+)
+class ProviderBinding(Entity, frozen=True, kw_only=True, gc=False):
+    """A source that may report on the instances of a DCM provider, because it was the first. Id: a digest of both."""
+
+    provider_name: Annotated[Text | None, In("state"), Doc("Name of the provider, as in its instances.")] = None
+    source: Annotated[Text | None, In("state"), Doc("The CloudEvents source, or the account in the NATS subject.")] = (
+        None
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def binding_id(provider_name: str, source: str) -> str:
+    """The id of the binding of a source to a provider. Both are arbitrary texts, so it is a digest."""
+    names = f"{len(provider_name)} {provider_name} {source}"
+    return hashlib.blake2b(names.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
 def provider_id(provider_name: str, service_type: str) -> str:
     """The id of a provider in one service type of its."""
     return f"{provider_name}/{service_type}"
@@ -256,7 +280,7 @@ class ServiceTypeInstance(Entity, frozen=True, kw_only=True, gc=False):
     provider_state: Annotated[Text | None, Doc("available, degraded or unavailable; null: no agent complained.")] = None
 
 
-BUILTIN = (Aggregate, ComputeNode, Instance, Provider, ServiceTypeInstance, *kubernetes.KINDS)
+BUILTIN = (Aggregate, ComputeNode, Instance, Provider, ProviderBinding, ServiceTypeInstance, *kubernetes.KINDS)
 
 
 def builtin_kinds() -> Kinds:

@@ -64,9 +64,12 @@ def test_a_nats_subject_with_the_provider_says_the_service_type_as_well(player: 
 
 
 def test_an_event_of_another_type_is_still_the_owners_only(player: Player) -> None:
-    player.row(provider_name="acm")
-    assert player.play(event(of_type("com.example.status"), sequence=1)) == [Outcome.QUARANTINED]
-    assert player.reasons[0].startswith("unauthorised: source: 'kubevirt-1' is not the provider")
+    player.row()
+    player.row("i-2", provider_name="acm")
+    player.play(event(sequence=1), event(dcm.status("i-2", provider="acm", event_id="2"), sequence=2))
+    theft = of_type("com.example.status", instance_id="i-2")
+    assert player.play(event(theft, sequence=3)) == [Outcome.QUARANTINED]
+    assert player.reasons[0].startswith("unauthorised: source: 'dcm/providers/kubevirt-1' is bound to")
 
 
 def test_without_a_nats_subject_another_type_is_ignored(player: Player) -> None:

@@ -67,9 +67,10 @@ TABLE = {
     "POST /v1/quarantine/{event_id}/replay": ("quarantine:replay", BOTH, ADMIN),
     **{
         f"GET /v1/{plural}{path}": (f"{plural}:{what}", BOTH, HOSTS)
-        for plural in ("aggregates", "compute_nodes", "providers", "clusters")
+        for plural in ("aggregates", "compute_nodes", "providers", "provider_bindings", "clusters")
         for path, what in (("", "list"), ("/{entity_id}", "show"), ("/{entity_id}/history", "history"))
     },
+    "DELETE /v1/provider_bindings/{entity_id}": ("provider_bindings:delete", BOTH, DROP),
     "GET /v1/states": ("states:list", BOTH, HOSTS),
     **{
         f"GET /v1/{plural}{path}": (f"{plural}:{what}", BOTH, answers)
@@ -114,7 +115,8 @@ TABLE = {
 """Operation -> (rules, one of which is needed; scopes; the answers). The entity belongs to the own project."""
 
 FIXED = {"instances": SERVER, "pods": POD, "workloads": WORKLOAD, "compute_nodes": NODE, "clusters": "edge",
-         "aggregates": "aggregate", "providers": "provider"}  # fmt: skip
+         "aggregates": "aggregate", "providers": "provider",
+         "provider_bindings": "binding"}  # fmt: skip
 
 CLOUD_EVENT = {
     "specversion": "1.0", "id": "1", "source": "dcm/providers/p", "type": "dcm.status.vm", "subject": "dcm.vm",
@@ -147,6 +149,8 @@ def requested(api, operation, caller):
         path = path.replace("{event_id}", str(api.quarantined()))
     plural = template.split("/")[2] if template.startswith("/v1/") else ""
     if "{entity_id}" in path:
+        if plural == "provider_bindings":
+            api.bind()
         entity_id = FIXED.get(plural) or api.made(plural)
         if "{operation_id}" in path:
             operation_id, headers = api.operation(entity_id, caller)

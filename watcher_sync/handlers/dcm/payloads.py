@@ -138,22 +138,12 @@ def place_provider_of(event: Event) -> str | None:
     return _place(event.channel)[0] if event.channel.startswith(_LEGACY_BEGIN) else None
 
 
-def is_malformed_place(event: Event) -> bool:
-    """Whether the NATS subject begins like one that names its provider, and has none of the two forms."""
-    return event.channel.startswith(_LEGACY_BEGIN) and place_provider_of(event) is None
+def speaker_of(event: Event) -> str | None:
+    """The provider in the NATS subject, else the CloudEvents source.
 
-
-def claimed_providers(event: Event) -> list[tuple[str, str]]:
-    """(name of the field, provider) wherever the event names a provider beside its CloudEvents source."""
-    found = []
-    place = place_provider_of(event)
-    if place is not None:
-        found.append(("NATS subject", place))
-    for field, name in (("subject", event.subject), ("type", event.type)):
-        legacy = _legacy(name)
-        if legacy is not None:
-            found.append((field, legacy.provider))
-    return found
+    None: the subject begins like one that names its provider, and has none of the two forms.
+    """
+    return _place(event.channel)[0] if event.channel.startswith(_LEGACY_BEGIN) else event.origin
 
 
 def time_of(event: Event, data: StatusData) -> tuple[datetime.datetime, str] | None:

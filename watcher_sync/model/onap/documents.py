@@ -142,6 +142,7 @@ _GROUPS: Final[Mapping[str, tuple[str, str, str]]] = {
     "instance": ("compute", "v1alpha1", "Instance"),
     "pod": ("", "v1", "Pod"),
     "provider": ("dcm", "v1alpha1", "Provider"),
+    "provider_binding": ("dcm", "v1alpha1", "ProviderBinding"),
     "service_type_instance": ("dcm", "v1alpha1", "ServiceTypeInstance"),
     "vnf_instance": ("vnf", "v1alpha1", "VnfInstance"),
 }

@@ -202,8 +202,7 @@ class Publisher(NamedTuple):
             output_spec=output_spec,
         )
         data = document["data"]
-        if self.local_source:
-            document["source"] = f"{provider}.localhost"
+        document["source"] = self.source(provider)
         if self.only_timestamp:
             del document["time"]
         if self.no_subject or self.legacy_type:
@@ -219,6 +218,10 @@ class Publisher(NamedTuple):
         if self.no_content_type:
             del document["datacontenttype"]
         return _wrongly_written(document) if self.wrong_case else document
+
+    def source(self, provider: str) -> str:
+        """Its CloudEvents source."""
+        return f"{provider}.localhost" if self.local_source else f"dcm/providers/{provider}"
 
     def time(self, time: datetime.datetime) -> datetime.datetime | None:
         """The time that it tells of an event of that time."""

@@ -199,6 +199,18 @@ def _create_service_kinds() -> None:
     )
     _create_filter_index("providers", "name")
     _create_filter_index("providers", "state")
+    op.create_table(
+        "provider_bindings",
+        sa.Column("id", sa.String(length=255), nullable=False),
+        sa.Column("provider_name", sa.String(length=255)),
+        sa.Column("source", sa.String(length=255)),
+        sa.Column("seq", sa.BigInteger(), nullable=False),
+        sa.Column("versions", JsonDocument(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        **_OPTIONS,
+    )
+    _create_filter_index("provider_bindings", "provider_name")
+    _create_filter_index("provider_bindings", "source")
 
 
 def _create_kubernetes_kinds() -> None:
