@@ -59,11 +59,16 @@ class Player:
         self._writes = itertools.count(1)
 
     def row(
-        self, entity_id: str = "i-1", service_type: str = "vm", provider_name: str | None = "kubevirt-1", **more: Any
+        self,
+        entity_id: str = "i-1",
+        service_type: str = "vm",
+        provider_name: str | None = "kubevirt-1",
+        agent_name: str | None = None,
+        **more: Any,
     ) -> None:
         """Create or replace the row, as the API does, and apply the events that wait for it."""
         spec = {"service_type": service_type, "instance_name": None, "spec": None, **more}
-        facets = {"spec": spec, "provider": {"provider_name": provider_name}}
+        facets = {"spec": spec, "provider": {"provider_name": provider_name, "agent_name": agent_name}}
         change = Upsert(KIND, entity_id, f"{WRITTEN_HERE}{next(self._writes):020d}", facets)
         self.apply([change])
         self._unpark_ready(KIND, entity_id)

@@ -216,7 +216,7 @@ class Client(EntityCalls, MonitoringCalls, VnfCalls, SubscriptionCalls, WatchTop
         """Creates an instance of a service type.
 
         :param values: ``service_type``, and optionally ``id``, ``instance_name``, ``spec``, ``provider_name``,
-            ``project_id``.
+            ``agent_name``, ``project_id``.
         :raises Conflict: when the id belongs or belonged to another instance.
         """
         answer = self._transport.request("POST", SERVICE_TYPE_INSTANCES, body=values)

@@ -176,9 +176,9 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
 @kind(
     "provider",
     plural="providers",
-    indexes=("name", "state"),
+    indexes=("name", "state", "agent_name"),
     low_cardinality=("state",),
-    filter_indexes=("name", "state"),
+    filter_indexes=("name", "state", "agent_name"),
 )
 class Provider(Entity, frozen=True, kw_only=True, gc=False):
     """What is known of a DCM provider, for one service type of its. Id: ``<provider>/<service type>``.
@@ -270,6 +270,7 @@ class ServiceTypeInstance(Entity, frozen=True, kw_only=True, gc=False):
     created_at: Annotated[datetime.datetime | None, In("spec"), Doc("When it was made.")] = None
     spec_updated_at: Annotated[datetime.datetime | None, In("spec"), Doc("When its spec was last written.")] = None
     provider_name: Annotated[Text | None, In("provider"), Doc("The provider that runs it.")] = None
+    agent_name: Annotated[Text | None, In("provider"), Doc("The environment agent that it was given to.")] = None
     status: Annotated[Text | None, In("status"), Doc("Upper case; the known ones depend on the service type.")] = None
     status_message: Annotated[LongText | None, In("status"), Doc("What the provider says about the status.")] = None
     output_spec: Annotated[dict[str, Any] | None, In("output"), Doc("What the provider made of the spec.")] = None

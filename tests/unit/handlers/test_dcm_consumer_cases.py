@@ -77,7 +77,7 @@ def test_without_a_nats_subject_another_type_is_ignored(player: Player) -> None:
     assert player.play(event(of_type("com.example.status"))) == [Outcome.IGNORED]
 
 
-@pytest.mark.parametrize("event_type", ["dcm.agent.error", "dcm.request.create"])
+@pytest.mark.parametrize("event_type", ["dcm.agent.registered", "dcm.request.create"])
 def test_what_the_handler_ignores_by_its_type_stays_ignored_under_every_subject(
     player: Player, event_type: str
 ) -> None:

@@ -253,6 +253,6 @@ def test_a_place_in_a_stream_that_text_cannot_put_in_order_is_refused(player, se
     assert player.reasons[0].startswith("sequence:")
 
 
-@pytest.mark.parametrize("type_", ["dcm.agent.error", "dcm.agent.request-queued", "dcm.request.create"])
+@pytest.mark.parametrize("type_", ["dcm.agent.registered", "dcm.request.create"])
 def test_what_agents_and_the_control_plane_say_to_each_other_is_ignored(player, type_):
     assert player.play(event({**dcm.status(), "type": type_}, sequence=1)) == [Outcome.IGNORED]

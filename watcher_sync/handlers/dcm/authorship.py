@@ -15,7 +15,7 @@ Its only state is what was logged. For one thread at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from oslo_log import log as logging
@@ -59,10 +59,11 @@ class Authorship:
         self._bound_by: dict[str, str] = {}
         """Binding -> the event that made it, of those that were logged."""
 
-    def check(self, event: Event, provider: str | None, view: View) -> bool:
+    def check(self, event: Event, provider: str | None, view: View, agent: str | None = None) -> bool:
         """Whether the speaker may speak of a provider, but has to be bound to it.
 
         :param provider: None: it is unknown, and any speaker may.
+        :param agent: the agent of the instance; it has no bindings, but a list of speakers.
         :raises UnauthorisedEvent: it may not.
         """
         if self._is_off:
@@ -71,14 +72,10 @@ class Authorship:
         if speaker is None:
             self._refuse(event.channel, _malformed(event))
             return False
-        if provider is None:
-            return False
         if not self._binds:
-            if speaker not in self._sources.get(provider, ()):
-                self._refuse(
-                    speaker,
-                    f"source: {speaker[:64]!r} is none of those that [handler_dcm] sources lists for {provider[:64]!r}",
-                )
+            self._require_listed(speaker, [name for name in (provider, agent) if name is not None])
+            return False
+        if provider is None:
             return False
         if view.get(BINDING, binding_id(provider, speaker)) is not None:
             return False
@@ -104,6 +101,14 @@ class Authorship:
             _remember(self._bound_by, entity_id, event.id)
             LOG.info("source %r is bound to the provider %r from now on", speaker, provider)
         return Upsert(BINDING, entity_id, version, {"state": {"provider_name": provider, "source": speaker}})
+
+    def _require_listed(self, speaker: str, names: Sequence[str]) -> None:
+        """Refuse a speaker that the option lists for none of these providers and agents."""
+        if names and not any(speaker in self._sources.get(name, ()) for name in names):
+            listed = " and ".join(repr(name[:64]) for name in names)
+            self._refuse(
+                speaker, f"source: {speaker[:64]!r} is none of those that [handler_dcm] sources lists for {listed}"
+            )
 
     def _require_unbound(self, speaker: str, provider: str, view: View) -> None:
         """:raises UnauthorisedEvent: the speaker is bound, and that is to other providers only."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import datetime
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from msgspec import UNSET, UnsetType
@@ -30,19 +30,21 @@ from watcher_sync.exceptions import InvalidEvent, NotYet
 from watcher_sync.handlers import sortable
 from watcher_sync.handlers.base import Handler
 from watcher_sync.handlers.dcm.authorship import BINDING, Authorship
-from watcher_sync.handlers.dcm.ordering import version_of
+from watcher_sync.handlers.dcm.ordering import answer_version_of, recovery_version_of, version_of
 from watcher_sync.handlers.dcm.payloads import (
-    HealthData,
+    AnswerData,
+    agent_of,
     instance_id_of,
     place_provider_of,
     provider_of,
+    read_health,
     read_status,
     service_type_of,
     time_of,
 )
 from watcher_sync.handlers.dcm.service_types import ServiceTypes, load_service_types
-from watcher_sync.model.changes import NEVER, WRITTEN_HERE, Change, Upsert, Version
-from watcher_sync.model.entities import ServiceTypeInstance, provider_id
+from watcher_sync.model.changes import NEVER, WRITTEN_HERE, Change, Delete, Upsert, Version
+from watcher_sync.model.entities import Provider, ServiceTypeInstance, provider_id
 from watcher_sync.model.kinds import kind_of
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.view import View
@@ -131,6 +133,23 @@ _STATES: Final = {
 """How an agent's warning ends -> the provider's state. The agents of today publish the first two only."""
 
 
+_ANSWERS: Final = {
+    "creation-acknowledged": "PROVISIONING",
+    "request-queued": "QUEUED",
+    "cancel-acknowledged": "CANCELLED",
+    "cancel-rejected": "PENDING_DELETION",
+    "error": "FAILED",
+    "deletion-acknowledged": None,
+}
+"""How the type of an agent's answer ends -> the status of the instance; None: it exists no more."""
+
+_FAILURES: Final = frozenset(["request-queued", "error"])
+"""Answers that do not show that a provider works."""
+
+_AGENT_STATES: Final = frozenset(["QUEUED", "CANCELLED", "PENDING_DELETION"])
+"""Statuses that only agents' answers set."""
+
+
 class DcmHandler(Handler):
     """The handler of ``dcm``."""
 
@@ -141,6 +160,8 @@ class DcmHandler(Handler):
         "dcm.agent.health.*": "on_provider_health",
         "dcm.agents.health.*": "on_provider_health",
         "service-type-*": "on_provider_health",
+        **{f"dcm.agent.{kind}": "on_answer" for kind in _ANSWERS},
+        "dcm.agents.responses": "on_answer",
         "dcm.agent.*": None,
         "dcm.agents.*": None,
         "dcm.request.*": None,
@@ -194,11 +215,11 @@ class DcmHandler(Handler):
         published = time_of(event, data)
         when = sortable.NO_TIME if published is None else sortable.digits(*published)
         if known_row is not None:
-            provider = known_row.provider_name
+            provider, agent = known_row.provider_name, known_row.agent_name
         else:
-            provider = _claimed_provider(event) if creates else None
-        is_new = self._authorship.check(event, provider, view)
-        owned = known_row is None or provider is not None or not self._authorship.enforces
+            provider, agent = _claimed_provider(event) if creates else None, None
+        is_new = self._authorship.check(event, provider, view, agent)
+        owned = known_row is None or (provider or agent) is not None or not self._authorship.enforces
         if (known_row is None or not owned) and self._unknown_instance == "ignore":
             return ()
         if not owned and made_by_api:
@@ -214,6 +235,39 @@ class DcmHandler(Handler):
             changes = (*changes, self._authorship.binding(event, provider, version_of(event, when, NEVER)))
         return changes
 
+    def on_answer(self, event: Event, view: View) -> Iterable[Change]:
+        """The answer of an agent to a request of the control plane.
+
+        Like DCM, it ignores the answer of another agent than the one that the instance has.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        kind = event.type.rpartition(".")[2]
+        if kind not in _ANSWERS:
+            return ()
+        data = event.read(AnswerData)
+        row = view.get(KIND, data.resource_id)
+        agent = agent_of(event, data.agent_name)
+        when = sortable.NO_TIME if event.time is None else sortable.digits(event.time, "time")
+        if not isinstance(row, ServiceTypeInstance):
+            if self._unknown_instance == "ignore":
+                return ()
+            # It waits for the row, unless that was deleted.
+            return (Upsert(KIND, data.resource_id, answer_version_of(event, when, NEVER), {"status": {}}),)
+        if row.agent_name not in (None, agent):
+            return ()
+        self._authorship.check(event, row.provider_name, view, row.agent_name)
+        version = answer_version_of(event, when, row.versions[_STATUS])
+        status = _ANSWERS[kind]
+        if status is None:
+            change: Change = Delete(KIND, row.id, version)
+        else:
+            message = ": ".join(text for text in (data.error, data.details, data.reason) if text)
+            published = None if event.time is None else (event.time, "time")
+            change = Upsert(KIND, row.id, version, {"status": _status_fields(status, message, published)})
+        recovered = () if kind in _FAILURES else _recoveries(event, when, agent, row.service_type, view)
+        return (change, *recovered)
+
     def on_provider_health(self, event: Event, view: View) -> Iterable[Change]:
         """The state of a provider in one service type, as its environment agent sees it.
 
@@ -224,14 +278,14 @@ class DcmHandler(Handler):
         state = _STATES.get(event.type.rpartition(".")[2])
         if state is None:
             raise InvalidEvent(f"type: {event.type[:64]!r} tells no state; expected one of {', '.join(_STATES)}")
-        data = event.read(HealthData)
+        data = read_health(event)
         self._authorship.check(event, data.affected_provider, view)
         fields = {
             "name": data.affected_provider,
             "service_type": data.service_type,
             "state": state,
             "reason": data.reason or None,
-            "agent_name": data.agent_name or event.origin or None,
+            "agent_name": agent_of(event, data.agent_name) or None,
             "updated_at": None if event.time is None else sortable.utc(event.time, "time"),
         }
         when = sortable.NO_TIME if event.time is None else sortable.digits(event.time, "time")
@@ -250,13 +304,26 @@ class DcmHandler(Handler):
             self._authorship.refuse_type(service_type, row)
         if status is not None:
             return status
-        if self._store_unknown:
+        if self._store_unknown and word.upper() not in _AGENT_STATES:
             return sys.intern(word.upper())
         if name is None:
             known = ", ".join(self._services.names())
             raise InvalidEvent(f"type: {service_type[:64]!r} is no known service type; there are {known}")
         known = ", ".join(self._services.statuses(name))
         raise InvalidEvent(f"data.status: {word[:64]!r} is no status of {name}; there are {known}")
+
+
+def _recoveries(event: Event, when: str, agent: str, service_type: str | None, view: View) -> Iterator[Upsert]:
+    """An agent's later answer about a service type is the recovery of its provider: there is no other sign of it."""
+    time = event.time
+    if time is None:
+        return
+    for provider in view.by("provider", "agent_name", agent):
+        assert isinstance(provider, Provider)
+        is_later = provider.updated_at is None or time > provider.updated_at
+        if is_later and provider.state in ("degraded", "unavailable") and provider.service_type == service_type:
+            fields = {"state": "available", "reason": None, "updated_at": sortable.utc(time, "time")}
+            yield Upsert("provider", provider.id, recovery_version_of(provider.versions[0], when), {"state": fields})
 
 
 def _claimed_provider(event: Event) -> str:

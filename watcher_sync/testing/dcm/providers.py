@@ -147,7 +147,7 @@ class ProviderSimulator:
                 if instance.reported["status"] is not None:
                     entity_id = binding_id(provider, source)
                     bindings[entity_id] = {"id": entity_id, "provider_name": provider, "source": source}
-                row = {"instance_name": None, "spec": None, **instance.row, **instance.reported}
+                row = {"instance_name": None, "spec": None, "agent_name": None, **instance.row, **instance.reported}
                 state = self._states.get(f"{row['provider_name']}/{row['service_type']}")
                 instances[row["id"]] = {**row, "provider_state": state["state"] if state is not None else None}
         return {

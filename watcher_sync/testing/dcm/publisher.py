@@ -21,6 +21,9 @@ Document = dict[str, Any]
 SUBJECT_HEALTH: Final = "dcm.agents.health"
 """The NATS subject of the agents' warnings."""
 
+SUBJECT_RESPONSES: Final = "dcm.agents.responses"
+"""The NATS subject of the agents' answers."""
+
 NOON: Final = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 
 STATUSES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -113,13 +116,40 @@ def health(
         "type": f"dcm.agent.health.service-type-{state}",
         "datacontenttype": "application/json",
         "data": {
-            "agentId": agent,
-            "agentName": agent,
-            "topicName": f"dcm.agent.{agent}",
-            "serviceType": service_type,
+            "agent_id": agent,
+            "agent_name": agent,
+            "topic_name": f"dcm.agent.{agent}",
+            "service_type": service_type,
             "reason": reason,
-            "affectedProvider": provider,
+            "affected_provider": provider,
         },
+    }
+    if time is not None:
+        document["time"] = stamp(time)
+    return document
+
+
+def answer(
+    kind: str,
+    resource_id: str = "i-1",
+    *,
+    agent: str = "agent-1",
+    event_id: str = "a-1",
+    time: datetime.datetime | None = NOON,
+    **data: Any,
+) -> Document:
+    """An environment agent's answer to the control plane.
+
+    :param kind: how its type ends, such as ``creation-acknowledged``.
+    :param data: more of its data, such as ``error``.
+    """
+    document: Document = {
+        "specversion": "1.0",
+        "id": event_id,
+        "source": f"dcm/agents/{agent}",
+        "type": f"dcm.agent.{kind}",
+        "datacontenttype": "application/json",
+        "data": {"resource_id": resource_id, "agent_name": agent, "topic_name": f"dcm.agent.{agent}", **data},
     }
     if time is not None:
         document["time"] = stamp(time)

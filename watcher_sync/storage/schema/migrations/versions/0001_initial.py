@@ -167,6 +167,7 @@ def _create_service_kinds() -> None:
         sa.Column("created_at", UtcDateTime()),
         sa.Column("spec_updated_at", UtcDateTime()),
         sa.Column("provider_name", sa.String(length=255)),
+        sa.Column("agent_name", sa.String(length=255)),
         sa.Column("status", sa.String(length=255)),
         sa.Column("status_message", _LONG_TEXT),
         sa.Column("output_spec", JsonDocument()),
@@ -199,6 +200,7 @@ def _create_service_kinds() -> None:
     )
     _create_filter_index("providers", "name")
     _create_filter_index("providers", "state")
+    _create_filter_index("providers", "agent_name")
     op.create_table(
         "provider_bindings",
         sa.Column("id", sa.String(length=255), nullable=False),
