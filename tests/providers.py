@@ -49,7 +49,7 @@ def event(
 class Player:
     """One model, the handler, and what an engine does around them: quarantine and parked events."""
 
-    def __init__(self, *, services: ServiceTypes | None = None, **options: str) -> None:
+    def __init__(self, *, services: ServiceTypes | None = None, **options: Any) -> None:
         conf = {option.name: option.default for option in OPTIONS} | options
         self.handler = DcmHandler(conf, services=services)
         self.dispatcher = Dispatcher([("dcm", self.handler)])
@@ -59,13 +59,18 @@ class Player:
         self._writes = itertools.count(1)
 
     def row(
-        self, entity_id: str = "i-1", service_type: str = "vm", provider_name: str | None = "kubevirt-1", **more: Any
+        self,
+        entity_id: str = "i-1",
+        service_type: str = "vm",
+        provider_name: str | None = "kubevirt-1",
+        agent_name: str | None = None,
+        **more: Any,
     ) -> None:
         """Create or replace the row, as the API does, and apply the events that wait for it."""
         spec = {"service_type": service_type, "instance_name": None, "spec": None, **more}
-        facets = {"spec": spec, "provider": {"provider_name": provider_name}}
+        facets = {"spec": spec, "provider": {"provider_name": provider_name, "agent_name": agent_name}}
         change = Upsert(KIND, entity_id, f"{WRITTEN_HERE}{next(self._writes):020d}", facets)
-        self._apply(Event(id="api", type="api", source="api"), [change])
+        self.apply([change])
         self._unpark_ready(KIND, entity_id)
 
     def play(self, *events: Event) -> list[Outcome]:
@@ -121,9 +126,10 @@ class Player:
         self.model.publish(transaction)
         return outcome
 
-    def _apply(self, event: Event, changes: list[Change]) -> None:
+    def apply(self, changes: list[Change]) -> None:
+        """What the API writes."""
         transaction = Transaction(self.model)
-        transaction.apply(event, changes)
+        transaction.apply(Event(id="api", type="api", source="api"), changes)
         self.model.publish(transaction)
 
     def _unpark_ready(self, *key: str) -> None:

@@ -23,7 +23,7 @@ from oslo_policy import policy
 from watcher_sync.api.changes.cloud_events import WritableEvents
 from watcher_sync.api.edge import audit, healthcheck, metrics, rate_limits, spans
 from watcher_sync.api.edge.feed import Feed
-from watcher_sync.api.entities import service_type_instances
+from watcher_sync.api.entities import provider_bindings, service_type_instances
 from watcher_sync.api.entities.changed_states import ChangedStateList
 from watcher_sync.api.entities.compute_model import ComputeModel
 from watcher_sync.api.entities.differences import Diff
@@ -202,6 +202,9 @@ def make_routes(
             instance.quotas = Quotas.of(service.conf)
             routes.append((path, WritableList(collection, writer, instance)))
             routes.append((f"{path}/{{entity_id}}", WritableItem(collection, writer, instance)))
+        elif kind.name == provider_bindings.KIND:
+            item = provider_bindings.ProviderBindingItem(collection, writer)
+            routes += [(path, EntityList(collection)), (f"{path}/{{entity_id}}", item)]
         else:
             routes += [(path, EntityList(collection)), (f"{path}/{{entity_id}}", EntityItem(collection))]
         routes.append((f"{path}/{{entity_id}}/history", EntityHistory(collection)))

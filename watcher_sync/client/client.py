@@ -216,7 +216,7 @@ class Client(EntityCalls, MonitoringCalls, VnfCalls, SubscriptionCalls, WatchTop
         """Creates an instance of a service type.
 
         :param values: ``service_type``, and optionally ``id``, ``instance_name``, ``spec``, ``provider_name``,
-            ``project_id``.
+            ``agent_name``, ``project_id``.
         :raises Conflict: when the id belongs or belonged to another instance.
         """
         answer = self._transport.request("POST", SERVICE_TYPE_INSTANCES, body=values)
@@ -247,6 +247,13 @@ class Client(EntityCalls, MonitoringCalls, VnfCalls, SubscriptionCalls, WatchTop
         """
         headers = {"If-Match": if_match} if if_match is not None else None
         self._transport.request("DELETE", f"{SERVICE_TYPE_INSTANCES}/{segment(entity_id)}", headers=headers)
+
+    def delete_provider_binding(self, binding_id: str) -> None:
+        """Resets the binding of a source to a provider.
+
+        :raises NotFound: when there is none with this id.
+        """
+        self._transport.request("DELETE", f"/v1/provider_bindings/{segment(binding_id)}")
 
     def operations(
         self, vnf_id: str, *, limit: int | None = None, marker: str | None = None

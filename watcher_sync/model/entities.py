@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import datetime
+import functools
+import hashlib
 from typing import Annotated, Any, Literal
 
 from watcher_sync.model import kubernetes
@@ -174,9 +176,9 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
 @kind(
     "provider",
     plural="providers",
-    indexes=("name", "state"),
+    indexes=("name", "state", "agent_name"),
     low_cardinality=("state",),
-    filter_indexes=("name", "state"),
+    filter_indexes=("name", "state", "agent_name"),
 )
 class Provider(Entity, frozen=True, kw_only=True, gc=False):
     """What is known of a DCM provider, for one service type of its. Id: ``<provider>/<service type>``.
@@ -192,6 +194,28 @@ class Provider(Entity, frozen=True, kw_only=True, gc=False):
     reason: Annotated[LongText | None, In("state"), Doc("Why, in the agent's words.")] = None
     agent_name: Annotated[Text | None, In("state"), Doc("The environment agent that said it.")] = None
     updated_at: Annotated[datetime.datetime | None, In("state"), Doc("When it was said.")] = None
+
+
+@kind(
+    "provider_binding",
+    plural="provider_bindings",
+    indexes=("provider_name", "source"),
+    filter_indexes=("provider_name", "source"),
+)
+class ProviderBinding(Entity, frozen=True, kw_only=True, gc=False):
+    """A source that may report on the instances of a DCM provider, because it was the first. Id: a digest of both."""
+
+    provider_name: Annotated[Text | None, In("state"), Doc("Name of the provider, as in its instances.")] = None
+    source: Annotated[Text | None, In("state"), Doc("The CloudEvents source, or the account in the NATS subject.")] = (
+        None
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def binding_id(provider_name: str, source: str) -> str:
+    """The id of the binding of a source to a provider. Both are arbitrary texts, so it is a digest."""
+    names = f"{len(provider_name)} {provider_name} {source}"
+    return hashlib.blake2b(names.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 def provider_id(provider_name: str, service_type: str) -> str:
@@ -246,6 +270,7 @@ class ServiceTypeInstance(Entity, frozen=True, kw_only=True, gc=False):
     created_at: Annotated[datetime.datetime | None, In("spec"), Doc("When it was made.")] = None
     spec_updated_at: Annotated[datetime.datetime | None, In("spec"), Doc("When its spec was last written.")] = None
     provider_name: Annotated[Text | None, In("provider"), Doc("The provider that runs it.")] = None
+    agent_name: Annotated[Text | None, In("provider"), Doc("The environment agent that it was given to.")] = None
     status: Annotated[Text | None, In("status"), Doc("Upper case; the known ones depend on the service type.")] = None
     status_message: Annotated[LongText | None, In("status"), Doc("What the provider says about the status.")] = None
     output_spec: Annotated[dict[str, Any] | None, In("output"), Doc("What the provider made of the spec.")] = None
@@ -256,7 +281,7 @@ class ServiceTypeInstance(Entity, frozen=True, kw_only=True, gc=False):
     provider_state: Annotated[Text | None, Doc("available, degraded or unavailable; null: no agent complained.")] = None
 
 
-BUILTIN = (Aggregate, ComputeNode, Instance, Provider, ServiceTypeInstance, *kubernetes.KINDS)
+BUILTIN = (Aggregate, ComputeNode, Instance, Provider, ProviderBinding, ServiceTypeInstance, *kubernetes.KINDS)
 
 
 def builtin_kinds() -> Kinds:

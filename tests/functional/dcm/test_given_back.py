@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from nats.errors import TimeoutError as NothingThere
 
-from tests.functional.dcm.flowing import Flow, flood, flowing, worked_off
+from tests.functional.dcm.flowing import KIND, Flow, flood, flowing, worked_off
 from tests.functional.engine.driving import Installation, scaled
 from tests.functional.sources.jetstream import DURABLE, STREAM, Dcm
 from tests.services.servers import Server
@@ -222,10 +222,10 @@ def what_comes_again(dcm: Dcm, count: int) -> list[int]:
 
 def committed(site: Installation) -> list[int]:
     """The places in the stream of the events that the journal tells of."""
-    names = [row.event_id.partition("-") for row in site.rows()]
+    names = [row.event_id.partition("-") for row in site.rows() if row.kind == KIND]
     return [int(number) for name, _, number in names if name == "event"]
 
 
 def merged(site: Installation) -> int:
     """How many events the journal tells of."""
-    return sum(row.merged for row in site.rows() if row.event_id.startswith("event-"))
+    return sum(row.merged for row in site.rows() if row.kind == KIND and row.event_id.startswith("event-"))

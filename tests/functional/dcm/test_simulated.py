@@ -33,7 +33,7 @@ def test_one_percent_malformed_stalls_nothing_and_is_listed_with_reason_subject_
 ) -> None:
     simulator = ProviderSimulator(seed=5, instances=100, late=0.3, health=0)
     steps = simulator.history(scaled(1_200))
-    made = site(sqlite_url, handler_dcm__source_policy="enforce")
+    made = site(sqlite_url)
     engine = made.engine(made.config())
     client = serve(made.store, workers=1, threads=4)
     bad, listed = malformed(), []

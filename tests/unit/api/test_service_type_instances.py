@@ -151,3 +151,12 @@ def test_a_body_that_is_no_json_or_too_large_or_of_another_type_is_refused(clien
     problem(client.simulate_post(PATH, body=b"", headers=json), 400)
     problem(client.simulate_post(PATH, body=b"x=1", headers={"Content-Type": "text/plain"}), 415)
     problem(client.simulate_post(PATH, body=b"{" + b" " * conf.api.max_body_bytes, headers=json), 413)
+
+
+def test_the_agent_of_an_instance_is_written_shown_and_removed(client):
+    path = "/v1/service_type_instances/i-agent"
+    assert (
+        client.simulate_put(path, json={"service_type": "vm", "agent_name": "agent-1"}).json["agent_name"] == "agent-1"
+    )
+    assert client.simulate_get(path, params={"fields": "agent_name"}).json == {"agent_name": "agent-1"}
+    assert client.simulate_put(path, json={"service_type": "vm"}).json["agent_name"] is None

@@ -16,7 +16,7 @@ from cliff.lister import Lister
 from cliff.show import ShowOne
 
 from tests.simulated import telling, told
-from tests.unit.api.test_vnf_instances import DEMO
+from tests.unit.api.test_vnf_instances import DEMO, written
 from watcher_sync.client.commands.base import Command, ListCommand, RowsCommand, ShowCommand
 from watcher_sync.client.commands.cells import Delta, title
 from watcher_sync.client.shell import commands, run
@@ -140,6 +140,8 @@ def client(client, cycle, store):
     client.test_subscription("vnf", "one")
     client.create_watch_topic({"name": "one", "spec": {"filters": [{"group": "compute", "kind": "*"}]}})
     client.begin_operation("vnf", "SCALE", "me")
+    binding = Upsert("provider_binding", "b", "1", {"state": {"provider_name": "p", "source": "s"}})
+    written(cycle, binding)
     cycle.run(Batch(events=[Event(id="1", type="instance.create.end", source="nova", data={"nonsense": 1})]))
     now = datetime.datetime.now(datetime.UTC)
     known = {"engine_group": "g", "host": "h", "pid": 1, "updated_at": now, "since": now}

@@ -64,9 +64,12 @@ def test_a_nats_subject_with_the_provider_says_the_service_type_as_well(player: 
 
 
 def test_an_event_of_another_type_is_still_the_owners_only(player: Player) -> None:
-    player.row(provider_name="acm")
-    assert player.play(event(of_type("com.example.status"), sequence=1)) == [Outcome.QUARANTINED]
-    assert player.reasons[0].startswith("unauthorised: source: 'kubevirt-1' is not the provider")
+    player.row()
+    player.row("i-2", provider_name="acm")
+    player.play(event(sequence=1), event(dcm.status("i-2", provider="acm", event_id="2"), sequence=2))
+    theft = of_type("com.example.status", instance_id="i-2")
+    assert player.play(event(theft, sequence=3)) == [Outcome.QUARANTINED]
+    assert player.reasons[0].startswith("unauthorised: source: 'dcm/providers/kubevirt-1' is bound to")
 
 
 def test_without_a_nats_subject_another_type_is_ignored(player: Player) -> None:
@@ -74,7 +77,7 @@ def test_without_a_nats_subject_another_type_is_ignored(player: Player) -> None:
     assert player.play(event(of_type("com.example.status"))) == [Outcome.IGNORED]
 
 
-@pytest.mark.parametrize("event_type", ["dcm.agent.error", "dcm.request.create"])
+@pytest.mark.parametrize("event_type", ["dcm.agent.registered", "dcm.request.create"])
 def test_what_the_handler_ignores_by_its_type_stays_ignored_under_every_subject(
     player: Player, event_type: str
 ) -> None:

@@ -175,7 +175,7 @@ def test_the_law_any_order_and_repetition_of_a_stream_ends_in_the_truth(seed, rn
     again = [m._replace(sequence=(m.sequence[0], 10_000 + i)) for i, m in enumerate(timed(rng.choices(messages, k=20)))]
     told = steps + rng.choices(messages, k=20) + again
     rng.shuffle(told)
-    player = Player(unknown_instance=unknown_instance, source_policy="enforce")
+    player = Player(unknown_instance=unknown_instance)
     for step in told:
         player.steps([step])
         player.play(rng.choice(bad))

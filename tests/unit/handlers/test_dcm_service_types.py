@@ -21,7 +21,7 @@ MORE = ServiceType(name="vm", statuses=frozenset({"MIGRATING"}), aliases={"ON": 
 
 def test_the_built_in_service_types_are_those_of_the_contract():
     services = ServiceTypes()
-    assert services.names() == sorted(publisher.STATUSES)
+    assert services.names() == sorted([*publisher.STATUSES, "three_tier_app_demo"])
     for name, statuses in publisher.STATUSES.items():
         assert set(services.statuses(name)) - {"UNKNOWN"} == set(statuses) - {"UNKNOWN"}
 

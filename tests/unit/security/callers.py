@@ -93,6 +93,7 @@ class Api:
             Upsert("pod", POD, "1", {"state": {"project_id": OWN, "namespace": "n", "cluster": "edge", "node": NODE}}),
             Upsert("workload", WORKLOAD, "1", {"state": {"project_id": OWN, "namespace": "n", "cluster": "edge"}}),
         )
+        self.bind()
         now = datetime.datetime.now(datetime.UTC)
         drifts = [
             FieldDifference(
@@ -106,6 +107,11 @@ class Api:
         state = {"engine_group": "default", "host": "here", "pid": 1, "state": "connected", "since": now}
         write_sources(self.store.database, [SourceRow(source="nova", updated_at=now, **state)])
         replace_drifts(self.store.database, drifts, source="nova", kinds=["instance", "compute_node"], now=now)
+
+    def bind(self):
+        """Bind a source to a provider, again if a test reset it."""
+        version = str(next(self._numbers) + 1)
+        written(self.cycle, Upsert("provider_binding", "binding", version, {"state": {"source": "p.localhost"}}))
 
     def made(self, plural, **more):
         """The id of a new entity of the own project."""

@@ -9,12 +9,13 @@ from tests.providers import Player, event
 from tests.unit.api.conftest import application, client, conf, store  # noqa: F401 - fixtures
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.handlers.dcm.handler import DcmHandler
+from watcher_sync.handlers.dcm.handler import OPTIONS, DcmHandler
 from watcher_sync.model.changes import Outcome
 from watcher_sync.storage.stored.parking import ParkedEvents
 from watcher_sync.testing.dcm import publisher as dcm
 
 OTHER = dcm.status(reported="DELETED", provider="acm", event_id="x")
+ENFORCED = {"source_policy": "enforce", "sources": {"kubevirt-1": "dcm/providers/kubevirt-1 agent-1 account-1"}}
 
 
 @pytest.fixture
@@ -31,27 +32,22 @@ def place(provider: str, service_type: str = "vm") -> str:
 
 def test_a_provider_cannot_report_on_another_ones_instance(player):
     player.row()
-    assert player.play(event(sequence=1), event(OTHER, sequence=2)) == [Outcome.APPLIED, Outcome.QUARANTINED]
-    assert player.get().status == "RUNNING"
-    assert player.reasons == [
-        "unauthorised: source: 'acm' is not the provider of service_type_instance i-1, 'kubevirt-1'"
+    player.row("i-2", provider_name="acm")
+    own = event(dcm.status("i-2", provider="acm", event_id="own"), sequence=2)
+    assert player.play(event(sequence=1), own, event(OTHER, sequence=3)) == [
+        *[Outcome.APPLIED] * 2,
+        Outcome.QUARANTINED,
     ]
+    assert player.get().status == "RUNNING"
+    assert player.reasons[0].startswith("unauthorised: source: 'dcm/providers/acm' is bound to the provider 'acm'")
 
 
-@pytest.mark.parametrize(
-    ("change", "channel", "field"),
-    [
-        ({}, place("acm"), "NATS subject"),
-        ({}, dcm.legacy_name("acm", "vm", "i-1"), "NATS subject"),
-        ({"subject": dcm.legacy_name("acm", "vm", "i-1")}, "dcm.vm", "subject"),
-        ({"type": dcm.legacy_name("acm", "vm", "i-1")}, "dcm.vm", "type"),
-    ],
-)
-def test_a_source_that_differs_from_the_provider_named_elsewhere_is_refused(player, change, channel, field):
+@pytest.mark.parametrize("channel", [place("acm"), dcm.legacy_name("acm", "vm", "i-1")])
+def test_the_account_in_the_nats_subject_counts_whatever_the_source_claims(channel):
+    player = Player(**ENFORCED)
     player.row()
-    lying = event({**dcm.status(), **change}, sequence=1, channel=channel)
-    assert player.play(lying) == [Outcome.QUARANTINED]
-    assert player.reasons == [f"unauthorised: source: 'kubevirt-1' is not the provider in the {field}, 'acm'"]
+    assert player.play(event(sequence=1, channel=channel)) == [Outcome.QUARANTINED]
+    assert player.reasons[0].startswith("unauthorised: source: 'acm' is none of those")
     assert player.get().status is None
 
 
@@ -73,7 +69,7 @@ def test_a_nats_subject_that_hides_its_provider_is_refused(player, channel, prov
 
 @pytest.mark.parametrize("channel", ["dcm.providers.x.vm.health", "dcm.providers.x"])
 def test_a_health_event_of_a_nats_subject_that_hides_its_provider_is_refused(channel):
-    player = Player(agents={"dcm/providers/x": "kubevirt-1"})
+    player = Player()
     document = {**dcm.health(), "source": "dcm/providers/kubevirt-1"}
     told = [event({**document, "source": f"dcm/providers/{p}", "id": p}, sequence=n, channel=channel)
             for n, p in enumerate(("kubevirt-1", "x"), 1)]  # fmt: skip
@@ -106,7 +102,8 @@ def test_the_older_form_as_nats_subject_names_the_instance(player):
     assert player.get("i-9").status == "RUNNING"
 
 
-def test_an_event_about_an_instance_without_a_provider_waits_until_the_api_names_it(player):
+def test_an_event_about_an_instance_without_a_provider_waits_until_the_api_names_it():
+    player = Player(**ENFORCED)
     player.row(provider_name=None)
     assert player.play(event(OTHER, sequence=1), event(sequence=2)) == [Outcome.PARKED] * 2
     assert player.get().status is None
@@ -118,7 +115,7 @@ def test_an_event_about_an_instance_without_a_provider_waits_until_the_api_names
 
 
 def test_an_event_about_an_instance_without_a_provider_is_ignored_where_the_policy_ignores_unknown_instances():
-    player = Player(unknown_instance="ignore")
+    player = Player(unknown_instance="ignore", **ENFORCED)
     player.row(provider_name=None)
     assert player.play(event(sequence=1)) == [Outcome.IGNORED]
     player.row()
@@ -127,18 +124,30 @@ def test_an_event_about_an_instance_without_a_provider_is_ignored_where_the_poli
 
 def test_an_instance_that_an_event_made_belongs_to_that_provider():
     player = Player(unknown_instance="create")
-    assert player.play(event(sequence=1), event(OTHER, sequence=2)) == [Outcome.APPLIED, Outcome.QUARANTINED]
+    own = event(dcm.status("i-2", provider="acm", event_id="own"), sequence=2)
+    assert player.play(event(sequence=1), own, event(OTHER, sequence=3)) == [
+        *[Outcome.APPLIED] * 2,
+        Outcome.QUARANTINED,
+    ]
     assert (player.get().provider_name, player.get().status) == ("kubevirt-1", "RUNNING")
 
 
-def test_waiting_events_stay_in_the_database_through_writes_that_name_no_provider(client, store):  # noqa: F811
+@pytest.fixture
+def enforcing(conf):  # noqa: F811
+    conf.register_opts(OPTIONS, group="handler_dcm")
+    for name, value in ENFORCED.items():
+        conf.set_override(name, value, group="handler_dcm")
+    return conf.handler_dcm
+
+
+def test_waiting_events_stay_in_the_database_through_writes_that_name_no_provider(enforcing, client, store):  # noqa: F811
     path = "/v1/service_type_instances/i-1"
     headers = {"Content-Type": "application/cloudevents+json"}
     row = {"service_type": "vm", "instance_name": "one"}
     assert client.simulate_put(path, json=row).status_code == 201
     answer = client.simulate_post("/v1/events", body=dcm.body_of(dcm.status()), headers=headers)
     assert answer.json["events"][0]["outcome"] == "parked"
-    engine = CommitCycle(store, store.load(), Dispatcher([("dcm", DcmHandler())]))
+    engine = CommitCycle(store, store.load(), Dispatcher([("dcm", DcmHandler(enforcing))]))
     for name in ("two", "three"):
         assert client.simulate_put(path, json={**row, "instance_name": name}).status_code == 200
         engine.catch_up()
@@ -156,18 +165,19 @@ def test_an_agent_speaks_for_the_provider_that_its_source_names(player):
     assert player.play(event(dcm.health(), sequence=1, channel="dcm.agents.health")) == [Outcome.APPLIED]
 
 
-@pytest.mark.parametrize("source", ["dcm/providers/acm", "acm.localhost", "agent-1"])
-def test_an_agent_does_not_speak_for_another_provider(player, source):
+@pytest.mark.parametrize("source", ["dcm/providers/acm", "acm.localhost", "agent-2"])
+def test_an_agent_does_not_speak_for_another_provider(source):
+    player = Player(**ENFORCED)
     told = event({**dcm.health(), "source": source}, sequence=1, channel="dcm.agents.health")
     assert player.play(told) == [Outcome.QUARANTINED]
     assert player.model.get("provider", "kubevirt-1/vm") is None
     assert player.reasons == [
-        f"unauthorised: source: {source!r} does not speak for the provider 'kubevirt-1', see [handler_dcm] agents"
+        f"unauthorised: source: {source!r} is none of those that [handler_dcm] sources lists for 'kubevirt-1'"
     ]
 
 
 def test_an_agent_with_a_name_of_its_own_speaks_for_the_providers_that_the_option_lists():
-    player = Player(agents={"agent-1": "acm kubevirt-1", "agent-2": "harvester"})
+    player = Player(**ENFORCED)
     one, two = (event({**dcm.health(), "source": f"agent-{n}"}, sequence=n) for n in (1, 2))
     assert player.play(one, two) == [Outcome.APPLIED, Outcome.QUARANTINED]
 
@@ -178,13 +188,14 @@ def test_an_agent_with_a_name_of_its_own_speaks_for_the_providers_that_the_optio
         ("agent-1", "kubevirt-1", Outcome.APPLIED),
         ("dcm/providers/kubevirt-1", "kubevirt-1", Outcome.APPLIED),
         ("agent-1", "acm", Outcome.QUARANTINED),
-        ("dcm/providers/acm", "kubevirt-1", Outcome.QUARANTINED),
+        ("dcm/providers/acm", "kubevirt-1", Outcome.APPLIED),
         ("dcm/providers/acm", "acm", Outcome.QUARANTINED),
     ],
 )
-def test_the_nats_subject_says_whose_agent_it_is(player, source, provider, outcome):
+def test_the_nats_subject_says_whose_agent_it_is(source, provider, outcome):
+    player = Player(**ENFORCED)
     document = {**dcm.health(provider=provider), "source": source}
-    assert player.play(event(document, sequence=1, channel=place("kubevirt-1", "health"))) == [outcome]
+    assert player.play(event(document, sequence=1, channel=place("account-1", "health"))) == [outcome]
 
 
 @pytest.mark.parametrize(("policy", "warnings"), [("warn", 1), ("off", 0)])

@@ -67,13 +67,14 @@ TABLE = {
     "POST /v1/quarantine/{event_id}/replay": ("quarantine:replay", BOTH, ADMIN),
     **{
         f"GET /v1/{plural}{path}": (f"{plural}:{what}", BOTH, HOSTS)
-        for plural in ("aggregates", "compute_nodes", "providers", "clusters")
+        for plural in ("aggregates", "compute_nodes", "providers", "provider_bindings", "clusters")
         for path, what in (("", "list"), ("/{entity_id}", "show"), ("/{entity_id}/history", "history"))
     },
     **{
         f"GET /apis/v1/{plural}/{{entity_id}}": (f"{plural}:show", BOTH, HOSTS)
-        for plural in ("aggregates", "compute_nodes", "providers", "clusters")
+        for plural in ("aggregates", "compute_nodes", "providers", "provider_bindings", "clusters")
     },
+    "DELETE /v1/provider_bindings/{entity_id}": ("provider_bindings:delete", BOTH, DROP),
     "GET /v1/states": ("states:list", BOTH, HOSTS),
     **{
         f"GET /v1/{plural}{path}": (f"{plural}:{what}", BOTH, answers)
@@ -130,7 +131,8 @@ TABLE = {
 """Operation -> (rules, one of which is needed; scopes; the answers). The entity belongs to the own project."""
 
 FIXED = {"instances": SERVER, "pods": POD, "workloads": WORKLOAD, "compute_nodes": NODE, "clusters": "edge",
-         "aggregates": "aggregate", "providers": "provider"}  # fmt: skip
+         "aggregates": "aggregate", "providers": "provider",
+         "provider_bindings": "binding"}  # fmt: skip
 
 CLOUD_EVENT = {
     "specversion": "1.0", "id": "1", "source": "dcm/providers/p", "type": "dcm.status.vm", "subject": "dcm.vm",
@@ -164,6 +166,8 @@ def requested(api, operation, caller):
     below = template.removeprefix("/apis")
     plural = below.split("/")[2] if below.startswith("/v1/") else ""
     if "{entity_id}" in path:
+        if plural == "provider_bindings":
+            api.bind()
         entity_id = FIXED.get(plural) or api.made(plural)
         if "{operation_id}" in path:
             operation_id, headers = api.operation(entity_id, caller)

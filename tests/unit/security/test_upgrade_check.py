@@ -86,7 +86,7 @@ def test_the_defaults_have_no_finding(configured):
         (_keystone("http://keystone:5000"), "[keystone_authtoken] auth_url", "https URL"),
         (
             _nats("nats://127.0.0.1") | {"handler_dcm": {"source_policy": "warn"}},
-            "[handler_dcm] source_policy", "source_policy = enforce",
+            "[handler_dcm] source_policy", "source_policy = bind or enforce",
         ),
         (_webhooks("0.0.0.0/0"), "0.0.0.0/0: subscribers can have the outlet connect to every address", _SMALLER),
         (_webhooks("::/0"), "::/0: subscribers can have the outlet connect to every address", _SMALLER),
@@ -116,6 +116,7 @@ def test_noauth_for_other_machines_is_a_finding_of_its_own(configured):
         _keystone("https://keystone:5000"),
         _keystone("http://127.0.0.1:5000"),
         _nats("nats://127.0.0.1") | {"handler_dcm": {"source_policy": "enforce"}},
+        _nats("nats://127.0.0.1") | {"handler_dcm": {"source_policy": "bind"}},
         _webhooks("10.20.0.0/16, fd00:12::/32, 198.51.100.7"),
         _webhooks("127.0.0.0/8", enabled="false"),
     ],

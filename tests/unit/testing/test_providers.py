@@ -64,7 +64,7 @@ def test_a_model_that_missed_a_third_of_the_history_is_found_out():
 def test_what_the_model_makes_of_it_in_order_is_the_truth():
     simulator = ProviderSimulator(seed=7, instances=50)
     steps = simulator.history(1_000)
-    player = Player(source_policy="enforce")
+    player = Player()
     player.steps(steps)
     assert player.reasons == []
     assert list(compare(simulator.truth(), player.model.snapshot(), ignored=UNTOLD)) == []

@@ -27,6 +27,7 @@ class WritableServiceTypeInstance(WritableKind):
         "instance_name": schemas.nullable(schemas.SHORT_TEXT),
         "spec": schemas.nullable({"type": "object"}),
         "provider_name": schemas.nullable(schemas.SHORT_TEXT),
+        "agent_name": schemas.nullable(schemas.SHORT_TEXT),
     }
     required = ("service_type",)
     create_summary = f"Create a {KIND}"
@@ -46,7 +47,8 @@ class WritableServiceTypeInstance(WritableKind):
         self, values: Mapping[str, Any], old: Entity | None, now: datetime.datetime
     ) -> dict[str, dict[str, Any]]:
         """Returns the facets ``spec`` and ``provider``."""
-        spec = {name: value for name, value in values.items() if name != "provider_name"} | {"spec_updated_at": now}
+        provider = {name: values[name] for name in ("provider_name", "agent_name")}
+        spec = {name: value for name, value in values.items() if name not in provider} | {"spec_updated_at": now}
         if not isinstance(old, ServiceTypeInstance) or old.created_at is None:
             spec["created_at"] = now
-        return {"spec": spec, "provider": {"provider_name": values["provider_name"]}}
+        return {"spec": spec, "provider": provider}

@@ -10,6 +10,7 @@
 ``export``                 ``export``: the entities of a kind as JSON lines, CSV or Parquet
 ``files``                  Reads the file that an option names: a secret, or an object as JSON or YAML
 ``monitoring``             ``engine``, ``source``, ``inventory``, ``drift``, ``parked`` and ``quarantine``
+``provider_binding``       ``provider binding list``, ``delete``: which sources are bound to which provider
 ``registration``           Reads the registration of a VNF instance from a file or from options
 ``service_type_instance``  ``service type instance create``, ``set``, ``unset``, ``delete``, ``list``, ``show``
 ``subscription``           ``subscription create``, ``test``, ``delivery list`` and others: signed webhooks

@@ -72,7 +72,7 @@ def entities_query(parsed_args: argparse.Namespace, fields: Sequence[str] | None
     :param fields: the fields of the result; None: all.
     """
     names = ("sort", "limit", "marker", "all_projects", "as_of")
-    given = {name: getattr(parsed_args, name) for name in names}
+    given = {name: getattr(parsed_args, name, None) for name in names}
     return {**given, "filters": parse_filters(parsed_args.filters), "fields": fields}
 
 

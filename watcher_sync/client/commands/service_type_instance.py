@@ -27,8 +27,8 @@ from watcher_sync.client.commands.entity import EntityListCommand, with_etag
 from watcher_sync.client.models import Entity
 
 _KIND = "service_type_instance"
-_WRITTEN = ("service_type", "instance_name", "spec", "provider_name")
-"""The fields of a request; the options are ``--type``, ``--name``, ``--spec`` and ``--provider``."""
+_WRITTEN = ("service_type", "instance_name", "spec", "provider_name", "agent_name")
+"""The fields of a request; the options are ``--type``, ``--name``, ``--spec``, ``--provider`` and ``--agent``."""
 
 SERVICE_TYPE_INSTANCE = Noun(
     one=lambda client, args: with_etag(client.find_stored(_KIND, args.id)),
@@ -66,6 +66,7 @@ _VALUES = (
     argument("--name", dest="instance_name", metavar="NAME", help="its name"),
     argument("--spec", type=_spec, metavar="JSON", help="what is asked for: a JSON object, or @FILE with it"),
     argument("--provider", dest="provider_name", metavar="NAME", help="the provider that runs it"),
+    argument("--agent", dest="agent_name", metavar="NAME", help="the environment agent that it was given to"),
     argument("--project", dest="project_id", metavar="ID", help="the project that owns it, for administrators"),
 )
 _ID = argument("id", metavar="ID", help="its id")
@@ -108,6 +109,7 @@ class ServiceTypeInstanceUnset(ShowCommand):
         removal("--name", "instance_name", "the name"),
         removal("--spec", "spec", "the specification"),
         removal("--provider", "provider_name", "the provider"),
+        removal("--agent", "agent_name", "the environment agent"),
         _IF_MATCH,
     )
 
@@ -116,7 +118,7 @@ class ServiceTypeInstanceUnset(ShowCommand):
 
 
 def _given(parsed_args: argparse.Namespace, *more: str) -> dict[str, Any]:
-    names = (*more, "instance_name", "spec", "provider_name", "project_id")
+    names = (*more, *_WRITTEN[1:], "project_id")
     return {name: value for name in names if (value := getattr(parsed_args, name)) is not None}
 
 

@@ -134,11 +134,11 @@ def _providers(conf: cfg.ConfigOpts) -> Iterator[str]:
     if not any(driver == "nats_jetstream" for _, driver in enabled_sources(conf)):
         return
     conf.register_opts(DcmHandler.options, group="handler_dcm")
-    if conf.handler_dcm.source_policy != "enforce":
+    if conf.handler_dcm.source_policy in ("off", "warn"):
         where = place(conf, "source_policy", "handler_dcm")
         yield (
             f"{where}: with {conf.handler_dcm.source_policy} a provider can report the status of another provider's "
-            "instances; set source_policy = enforce."
+            "instances; set source_policy = bind or enforce."
         )
 
 

@@ -1,108 +1,138 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may speak of what: the one rule of ``[handler_dcm] source_policy``.
 
-An event has one speaker, and the speaker speaks of its own only:
+An event has one speaker. It is the account in the NATS subject, which the server guards, else the CloudEvents source.
 
-* The speaker is the provider in the CloudEvents source. A NATS subject, subject or type that names a provider
-  names the same one.
-* A status event is about an instance of the speaker, under the instance's service type.
-* A health event is about the speaker. An agent with another name speaks for the providers that ``[handler_dcm] agents``
-  lists, or for the one in its NATS subject.
-* An instance without a provider has no owner. Its events wait until the API names the provider.
+With ``bind``, a speaker is bound to the providers of the instances that it reports on: ``provider_binding`` entities.
+It is bound to a provider while that provider has no binding, or the speaker has none. So a speaker that reports on one
+provider is never refused, in any order.
 
-Its only state is the times of warnings. For one thread at a time.
+With ``enforce``, ``[handler_dcm] sources`` lists the speakers of each provider. ``warn`` applies what ``enforce``
+refuses.
+
+Its only state is what was logged. For one thread at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from oslo_log import log as logging
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import UnauthorisedEvent
-from watcher_sync.handlers.dcm.payloads import claimed_providers, is_malformed_place, place_provider_of, provider_of
+from watcher_sync.handlers.dcm.payloads import speaker_of
+from watcher_sync.model.changes import Upsert, Version
+from watcher_sync.model.entities import binding_id
+from watcher_sync.model.view import View
 
 LOG = logging.getLogger(__name__)
+
+BINDING: Final = "provider_binding"
 
 _WARNING_INTERVAL_SECONDS: Final = 60.0
 """Seconds between two warnings about one speaker."""
 
-_MAX_SPEAKERS: Final = 1000
-"""Speakers whose last warning is remembered."""
+_MAX_LOGGED: Final = 1000
+"""Speakers and bindings whose last line is remembered."""
 
 
 class Authorship:
     """The rule, with the policy that says what follows from a violation."""
 
-    def __init__(self, policy: str, agents: Mapping[str, str], monotonic: Callable[[], float]) -> None:
-        """:param policy: ``off``, ``warn`` or ``enforce``.
+    def __init__(self, policy: str, sources: Mapping[str, str], monotonic: Callable[[], float]) -> None:
+        """:param policy: ``off``, ``warn``, ``bind`` or ``enforce``.
 
-        :param agents: CloudEvents source of an agent -> its providers, separated by spaces.
+        :param sources: provider -> its speakers, separated by spaces.
         """
         self._is_off = policy == "off"
-        self._enforces = policy == "enforce"
-        self._agents = {agent: frozenset(providers.split()) for agent, providers in agents.items()}
+        self._binds = policy == "bind"
+        self._warns = policy == "warn"
+        self.enforces = policy == "enforce"
+        """Whether an instance without a provider takes no event."""
+        self.compares_types = self.enforces or self._warns
+        """Whether an event under another service type than the row's is refused."""
+        self._sources = {provider: frozenset(speakers.split()) for provider, speakers in sources.items()}
         self._monotonic = monotonic
         self._warned: dict[str, float] = {}
+        self._bound_by: dict[str, str] = {}
+        """Binding -> the event that made it, of those that were logged."""
 
-    def check_status(self, event: Event, service_type: str, row: Any) -> bool:
-        """Whether the event may be applied now; False if the row has no owner yet.
+    def check(self, event: Event, provider: str | None, view: View, agent: str | None = None) -> bool:
+        """Whether the speaker may speak of a provider, but has to be bound to it.
 
-        :param row: the service type instance; None where it does not exist.
-        :raises UnauthorisedEvent: the event is not the owner's, and the policy is enforce.
+        :param provider: None: it is unknown, and any speaker may.
+        :param agent: the agent of the instance; it has no bindings, but a list of speakers.
+        :raises UnauthorisedEvent: it may not.
         """
         if self._is_off:
-            return True
-        speaker = provider_of(event)
-        wrong = _contradiction(event, speaker)
-        if wrong is None and row is not None:
-            wrong = _difference(event, speaker, service_type, row)
-        if wrong is not None:
-            self._refuse(speaker, wrong)
-        return row is None or row.provider_name is not None or not self._enforces
+            return False
+        speaker = speaker_of(event)
+        if speaker is None:
+            self._refuse(event.channel, _malformed(event))
+            return False
+        if not self._binds:
+            self._require_listed(speaker, [name for name in (provider, agent) if name is not None])
+            return False
+        if provider is None:
+            return False
+        if view.get(BINDING, binding_id(provider, speaker)) is not None:
+            return False
+        if view.by(BINDING, "provider_name", provider):
+            self._require_unbound(speaker, provider, view)
+        return True
 
-    def check_health(self, event: Event, provider: str) -> None:
-        """Check that the agent speaks for this provider.
+    def refuse_type(self, event_type: str, row: Any) -> None:
+        """Refuse an event under a service type that is neither the row's nor declared by it.
 
-        :raises UnauthorisedEvent: it does not, and the policy is enforce.
+        :raises UnauthorisedEvent: where the policy is ``enforce``.
         """
-        if self._is_off:
-            return
-        speaker, place = provider_of(event), place_provider_of(event)
-        if is_malformed_place(event):
-            self._refuse(speaker, _malformed(event))
-            return
-        if place is not None:
-            # An agent may have a name of its own, but a provider's name has to be the right one.
-            allowed = frozenset({place}) if speaker in (place, event.origin) else frozenset()
-        else:
-            allowed = self._agents.get(event.origin, frozenset()) | {speaker}
-        if provider not in allowed:
-            wrong = f"source: {event.origin[:64]!r} does not speak for the provider {provider[:64]!r}"
-            self._refuse(speaker, f"{wrong}, see [handler_dcm] agents")
+        wrong = (
+            f"type: {event_type[:64]!r} is not the service type of service_type_instance {row.id}, {row.service_type!r}"
+        )
+        self._refuse(row.id, wrong)
+
+    def binding(self, event: Event, provider: str, version: Version) -> Upsert:
+        """The change that binds the speaker to the provider."""
+        speaker = speaker_of(event) or event.origin
+        entity_id = binding_id(provider, speaker)
+        if self._bound_by.get(entity_id) != event.id:  # a batch may be dispatched twice
+            _remember(self._bound_by, entity_id, event.id)
+            LOG.info("source %r is bound to the provider %r from now on", speaker, provider)
+        return Upsert(BINDING, entity_id, version, {"state": {"provider_name": provider, "source": speaker}})
+
+    def _require_listed(self, speaker: str, names: Sequence[str]) -> None:
+        """Refuse a speaker that the option lists for none of these providers and agents."""
+        if names and not any(speaker in self._sources.get(name, ()) for name in names):
+            listed = " and ".join(repr(name[:64]) for name in names)
+            self._refuse(
+                speaker, f"source: {speaker[:64]!r} is none of those that [handler_dcm] sources lists for {listed}"
+            )
+
+    def _require_unbound(self, speaker: str, provider: str, view: View) -> None:
+        """:raises UnauthorisedEvent: the speaker is bound, and that is to other providers only."""
+        others = sorted(getattr(other, "provider_name", "") for other in view.by(BINDING, "source", speaker))
+        if others:
+            raise UnauthorisedEvent(
+                f"source: {speaker[:64]!r} is bound to the provider {others[0][:64]!r}, and not to {provider[:64]!r}; "
+                "see watcher-sync provider binding list"
+            )
 
     def _refuse(self, speaker: str, wrong: str) -> None:
         """Raise, or log a warning, at most once a minute for each speaker."""
-        if self._enforces:
+        if not self._warns:
             raise UnauthorisedEvent(wrong)
         now = self._monotonic()
         if now - self._warned.get(speaker, -_WARNING_INTERVAL_SECONDS) >= _WARNING_INTERVAL_SECONDS:
-            if len(self._warned) >= _MAX_SPEAKERS:
-                self._warned.clear()
-            self._warned[speaker] = now
+            _remember(self._warned, speaker, now)
             LOG.warning("%s; applied all the same, see [handler_dcm] source_policy", wrong)
 
 
-def _contradiction(event: Event, speaker: str) -> str | None:
-    """Where the event names another provider than its source does, or its NATS subject hides the provider."""
-    if is_malformed_place(event):
-        return _malformed(event)
-    for field, provider in claimed_providers(event):
-        if provider not in (speaker, event.origin):
-            return f"source: {speaker[:64]!r} is not the provider in the {field}, {provider[:64]!r}"
-    return None
+def _remember(logged: dict[str, Any], key: str, value: Any) -> None:
+    if len(logged) >= _MAX_LOGGED:
+        logged.clear()
+    logged[key] = value
 
 
 def _malformed(event: Event) -> str:
@@ -110,15 +140,3 @@ def _malformed(event: Event) -> str:
         f"NATS subject: {event.channel[:64]!r} is neither dcm.providers.<provider>.<service type> nor"
         " dcm.providers.<provider>.<service type>.instances.<id>.status with a provider without dots"
     )
-
-
-def _difference(event: Event, speaker: str, service_type: str, row: Any) -> str | None:
-    """Where the event differs from the row that it is about."""
-    if row.provider_name is not None and row.provider_name not in (speaker, event.origin):
-        return f"source: {speaker[:64]!r} is not the provider of service_type_instance {row.id}, {row.provider_name!r}"
-    if row.service_type is not None and row.service_type != service_type:
-        return (
-            f"type: {service_type[:64]!r} is not the service type of service_type_instance {row.id},"
-            f" {row.service_type!r}"
-        )
-    return None

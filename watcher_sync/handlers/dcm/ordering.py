@@ -5,6 +5,7 @@
 * From a stream, of one source: the CloudEvents ``time``, then the sequence.
 * Without a sequence: the provider's time, then the id. A digest decides between two providers.
 * An event of a stream is newer than every event without a sequence.
+* A status is newer than every answer of an agent.
 
 The version of an event of a stream is ``1.<epoch>.<reach>.<time>.<sequence>.<source>``. The reach is the highest
 sequence that the facet has accepted from this source.
@@ -22,15 +23,19 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers import sortable
 from watcher_sync.handlers.dcm.payloads import provider_of
-from watcher_sync.model.changes import Version
+from watcher_sync.model.changes import NEVER, Version
 
 _MAX_EPOCH: Final = 10**17
 _MAX_SEQUENCE: Final = 10**20
 _BAD_SEQUENCE: Final = "sequence: a place in the stream that cannot be put in order"
 
+_ANSWER: Final = "-"
+"""Prefix of the versions of answers: before every digit, and after the version of a facet that was reset."""
+
 _REACH: Final = slice(20, 40)
 _TIME: Final = slice(41, 58)
 _SEQUENCE: Final = slice(59, 79)
+_TIME_WITHOUT_SEQUENCE: Final = slice(19, 36)
 """The parts of a stream's version; each has a fixed length."""
 
 
@@ -58,6 +63,21 @@ def version_of(event: Event, when: str, known: Version) -> Version:
             else:
                 reach = known_reach
     return Version(f"{stream}{reach}.{when}.{sequence}.{source}")
+
+
+def answer_version_of(event: Event, when: str, known: Version) -> Version:
+    """The version of an agent's answer: those of answers have an order, and each status of a provider is newer.
+
+    Their stream has another epoch than that of the statuses, so the two are not compared.
+    """
+    mine = Version(known.removeprefix(_ANSWER)) if known.startswith(_ANSWER) else NEVER
+    return Version(_ANSWER + version_of(event, when, mine))
+
+
+def recovery_version_of(known: Version, when: str) -> Version:
+    """The version of an agent's warning, as if its source had published it at a later time."""
+    time = _TIME if known.startswith("1.") else _TIME_WITHOUT_SEQUENCE
+    return Version(known[: time.start] + when + known[time.stop :])
 
 
 @functools.lru_cache(maxsize=64)

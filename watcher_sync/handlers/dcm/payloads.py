@@ -43,13 +43,35 @@ class _AnyTimestamp(StatusData, gc=False):
     timestamp: str | None = None  # type: ignore[assignment]
 
 
-class HealthData(msgspec.Struct, gc=False, rename="camel"):
+class HealthData(msgspec.Struct, gc=False):
     """The data of an agent's warning about a provider."""
 
     service_type: Name
     affected_provider: Name
     reason: LongText | None = None
     agent_name: Text | None = None
+
+
+class _CamelCaseHealthData(msgspec.Struct, gc=False, rename="camel"):
+    """The same with the names of older agents."""
+
+    service_type: Name
+    affected_provider: Name
+    reason: LongText | None = None
+    agent_name: Text | None = None
+
+
+_CAMEL_CASE: Final = frozenset(["serviceType", "affectedProvider"])
+
+
+class AnswerData(msgspec.Struct, gc=False):
+    """The data of an agent's answer to the control plane."""
+
+    resource_id: Name
+    agent_name: Text | None = None
+    error: Text | None = None
+    details: LongText | None = None
+    reason: LongText | None = None
 
 
 class Legacy(msgspec.Struct, frozen=True):
@@ -72,6 +94,17 @@ def read_status(event: Event) -> StatusData:
         if found is None:
             raise
         return found
+
+
+def read_health(event: Event) -> HealthData:
+    """The data of an agent's warning, with names in either form.
+
+    :raises InvalidEvent: naming the field that is wrong.
+    """
+    if _CAMEL_CASE.isdisjoint(event.read(dict[str, Any])):
+        return event.read(HealthData)
+    found = event.read(_CamelCaseHealthData)
+    return HealthData(found.service_type, found.affected_provider, found.reason, found.agent_name)
 
 
 def _with_any_timestamp(event: Event) -> StatusData | None:
@@ -125,6 +158,11 @@ def provider_of(event: Event) -> str:
     return _provider(event.origin)
 
 
+def agent_of(event: Event, name: str | None) -> str:
+    """The agent that published the event: its name in the data, else the one in its CloudEvents source."""
+    return name or event.origin.lstrip("/").removeprefix(_AGENTS)
+
+
 def legacy_of(event: Event) -> Legacy | None:
     """The parts of the older form of the subject, else of the type or NATS subject; None where none has it."""
     return _legacy(event.subject) or _legacy(event.type) or _legacy(event.channel)
@@ -138,22 +176,12 @@ def place_provider_of(event: Event) -> str | None:
     return _place(event.channel)[0] if event.channel.startswith(_LEGACY_BEGIN) else None
 
 
-def is_malformed_place(event: Event) -> bool:
-    """Whether the NATS subject begins like one that names its provider, and has none of the two forms."""
-    return event.channel.startswith(_LEGACY_BEGIN) and place_provider_of(event) is None
+def speaker_of(event: Event) -> str | None:
+    """The provider in the NATS subject, else the CloudEvents source.
 
-
-def claimed_providers(event: Event) -> list[tuple[str, str]]:
-    """(name of the field, provider) wherever the event names a provider beside its CloudEvents source."""
-    found = []
-    place = place_provider_of(event)
-    if place is not None:
-        found.append(("NATS subject", place))
-    for field, name in (("subject", event.subject), ("type", event.type)):
-        legacy = _legacy(name)
-        if legacy is not None:
-            found.append((field, legacy.provider))
-    return found
+    None: the subject begins like one that names its provider, and has none of the two forms.
+    """
+    return _place(event.channel)[0] if event.channel.startswith(_LEGACY_BEGIN) else event.origin
 
 
 def time_of(event: Event, data: StatusData) -> tuple[datetime.datetime, str] | None:
@@ -176,6 +204,7 @@ _MAX_LENGTH: Final = 512
 
 _DCM: Final = "dcm."
 _PROVIDERS: Final = "dcm/providers/"
+_AGENTS: Final = "dcm/agents/"
 _LOCAL: Final = ".localhost"
 _LEGACY_BEGIN, _LEGACY_INSTANCES, _LEGACY_END = "dcm.providers.", ".instances.", ".status"
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The service types of a DCM control plane, with their statuses and the publishers' aliases of these.
 
-DCM's own six are here. A package adds its own with an entry point in the group ``watcher_sync.service_types``, which
+DCM's own are here. A package adds its own with an entry point in the group ``watcher_sync.service_types``, which
 names a :class:`ServiceType`::
 
     [entry_points]
     watcher_sync.service_types =
         gpu = my_package:GPU
 
-An entry with ``extends=True`` adds statuses and aliases to a service type of another package.
+An entry with ``extends=True`` adds statuses, aliases and subjects to a service type of another package.
 
 Guaranteed: the meaning of a status does not depend on the order of installation. When two packages declare the same
 service type, or give one word two meanings, the process refuses to start and names both. A plugin that cannot be
@@ -42,6 +42,8 @@ class ServiceType(msgspec.Struct, frozen=True, kw_only=True):
     """In upper case."""
     aliases: Mapping[str, str] = {}
     """What publishers say, in upper case -> the status that it means."""
+    subjects: frozenset[str] = frozenset()
+    """Other service types under whose subjects its events come, too: ``container`` of ``dcm.container``."""
     extends: bool = False
     """Whether it only adds to a service type that is declared elsewhere."""
 
@@ -96,6 +98,11 @@ BUILTIN: Final = (
         name="database",
         statuses=frozenset(["PENDING", "RUNNING", "FAILED", "UNKNOWN", "DELETING", "DELETED"]),
     ),
+    ServiceType(
+        name="three_tier_app_demo",
+        statuses=frozenset(["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "UNKNOWN", "DELETED"]),
+        subjects=frozenset(["container"]),
+    ),
 )
 
 
@@ -110,15 +117,14 @@ class ServiceTypes:
         every = [*((OURS, service) for service in BUILTIN), *declared]
         self._owner: dict[str, str] = {}
         self._words: dict[str, dict[str, tuple[str, str]]] = {}
+        self._speakers: dict[str, list[str]] = {}
+        """Service type -> it and those that declare its subject."""
         for who, service in every:
             if not service.extends:
                 self._declare(who, service)
         for who, service in every:
             self._add_words(who, service)
         self._meaning = {n: {word: status for word, (status, _) in w.items()} for n, w in self._words.items()}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._meaning
 
     def names(self) -> list[str]:
         """The names, sorted."""
@@ -131,12 +137,20 @@ class ServiceTypes:
         """
         return sorted(set(self._meaning[name].values()))
 
-    def status(self, name: str, word: str) -> str | None:
-        """The status that a publisher's word means; None where no package declares it.
+    def meaning(self, subject: str, row_type: str | None, word: str) -> tuple[str | None, str | None]:
+        """The service type that an event is of, and the status that its word means; None where none declares it.
 
-        :raises KeyError: when there is no such service type.
+        :param subject: the service type that the event's subject names.
+        :param row_type: that of the instance; None: it is unknown.
         """
-        return self._meaning[name].get(word.upper())
+        speakers = self._speakers.get(subject)
+        if not speakers:
+            return None, None
+        if row_type is not None:
+            name = row_type if row_type in speakers else speakers[0]
+            return name, self._meaning[name].get(word.upper())
+        found = ((name, self._meaning[name].get(word.upper())) for name in speakers)
+        return next((pair for pair in found if pair[1] is not None), (speakers[0], None))
 
     def _declare(self, who: str, service: ServiceType) -> None:
         taken = self._owner.get(service.name)
@@ -144,11 +158,16 @@ class ServiceTypes:
             raise PluginConflict(f"{taken!r} and {who!r} both declare the service type {service.name!r}")
         self._owner[service.name] = who
         self._words[service.name] = {}
+        self._speakers.setdefault(service.name, []).insert(0, service.name)
 
     def _add_words(self, who: str, service: ServiceType) -> None:
         words = self._words.get(service.name)
         if words is None:
             raise PluginConflict(f"{who!r} extends the service type {service.name!r}, which no package declares")
+        for subject in sorted(service.subjects - {service.name}):
+            speakers = self._speakers.setdefault(subject, [])
+            if service.name not in speakers:
+                speakers.append(service.name)
         for word, status in (*((s, s) for s in sorted(service.statuses)), *service.aliases.items()):
             status = status.upper()
             meant, by = words.setdefault(word.upper(), (status, who))

@@ -23,13 +23,15 @@ from watcher_sync.model.watch.resources import resource_kind
 
 _MORE: Final[Mapping[str, tuple[str, ...]]] = {
     "provider": ("name",),
+    "provider_binding": ("provider_name", "source"),
     "service_type_instance": ("provider_name",),
     "workload": ("owner_uid",),
     "pod": ("owner_uid",),
 }
 """Kind -> fields that refer to entities, and that no declaration names as references.
 
-The id of a provider begins with its name, so the name gets the prefix, too.
+The id of a provider begins with its name, so the name gets the prefix, too. So does a bound source: it binds no source
+of this system.
 """
 
 

@@ -114,6 +114,7 @@ STATUS_FIELDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({
     ),
     "pod": ("phase", "reason", "ready", "restarts", "crash_looping", "deleted_at", "ip_address", "node"),
     "provider": ("state", "reason"),
+    "provider_binding": ("provider_name", "source"),
     "service_type_instance": ("status", "status_message", "output_spec", "provider_state"),
     "vnf_instance": (
         "state", "scale_level", "nearest_level", "observed", "vdu_results", "vnfc_resource_info", "vnfc_info", "vacant",
@@ -142,6 +143,7 @@ _GROUPS: Final[Mapping[str, tuple[str, str, str]]] = {
     "instance": ("compute", "v1alpha1", "Instance"),
     "pod": ("", "v1", "Pod"),
     "provider": ("dcm", "v1alpha1", "Provider"),
+    "provider_binding": ("dcm", "v1alpha1", "ProviderBinding"),
     "service_type_instance": ("dcm", "v1alpha1", "ServiceTypeInstance"),
     "vnf_instance": ("vnf", "v1alpha1", "VnfInstance"),
 }

@@ -121,6 +121,7 @@ BUILTIN: Final[Mapping[str, ResourceKind]] = {
         "compute", "Instance", "name", Link("host", "compute_node"), (Link("source_host", "compute_node"),)
     ),
     "provider": ResourceKind("dcm", "Provider", "name"),
+    "provider_binding": ResourceKind("dcm", "ProviderBinding"),
     "service_type_instance": ResourceKind("dcm", "ServiceTypeInstance", "instance_name"),
     "cluster": ResourceKind("kubernetes", "Cluster"),
     "workload": ResourceKind("kubernetes", "Workload", "name", _IN_CLUSTER),

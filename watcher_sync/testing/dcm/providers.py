@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from watcher_sync.events import Event
+from watcher_sync.model.entities import binding_id
 from watcher_sync.testing.dcm import publisher as dcm
 from watcher_sync.testing.dcm.publisher import Document, Publisher
 from watcher_sync.testing.ledger import Truth
@@ -138,14 +139,20 @@ class ProviderSimulator:
 
     def truth(self) -> Truth:
         """kind -> id -> field -> value of the rows that are made, without the fields of :data:`UNTOLD`."""
-        instances = {}
+        instances, bindings = {}, {}
         for instance in self._instances:
             if instance.made:
-                row = {"instance_name": None, "spec": None, **instance.row, **instance.reported}
+                provider = instance.row["provider_name"]
+                source = instance.publisher.source(provider)
+                if instance.reported["status"] is not None:
+                    entity_id = binding_id(provider, source)
+                    bindings[entity_id] = {"id": entity_id, "provider_name": provider, "source": source}
+                row = {"instance_name": None, "spec": None, "agent_name": None, **instance.row, **instance.reported}
                 state = self._states.get(f"{row['provider_name']}/{row['service_type']}")
                 instances[row["id"]] = {**row, "provider_state": state["state"] if state is not None else None}
         return {
             "service_type_instance": instances,
+            "provider_binding": bindings,
             "provider": {i: {"id": i, **state} for i, state in self._states.items()},
         }
 

@@ -21,6 +21,9 @@ Document = dict[str, Any]
 SUBJECT_HEALTH: Final = "dcm.agents.health"
 """The NATS subject of the agents' warnings."""
 
+SUBJECT_RESPONSES: Final = "dcm.agents.responses"
+"""The NATS subject of the agents' answers."""
+
 NOON: Final = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 
 STATUSES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -113,13 +116,40 @@ def health(
         "type": f"dcm.agent.health.service-type-{state}",
         "datacontenttype": "application/json",
         "data": {
-            "agentId": agent,
-            "agentName": agent,
-            "topicName": f"dcm.agent.{agent}",
-            "serviceType": service_type,
+            "agent_id": agent,
+            "agent_name": agent,
+            "topic_name": f"dcm.agent.{agent}",
+            "service_type": service_type,
             "reason": reason,
-            "affectedProvider": provider,
+            "affected_provider": provider,
         },
+    }
+    if time is not None:
+        document["time"] = stamp(time)
+    return document
+
+
+def answer(
+    kind: str,
+    resource_id: str = "i-1",
+    *,
+    agent: str = "agent-1",
+    event_id: str = "a-1",
+    time: datetime.datetime | None = NOON,
+    **data: Any,
+) -> Document:
+    """An environment agent's answer to the control plane.
+
+    :param kind: how its type ends, such as ``creation-acknowledged``.
+    :param data: more of its data, such as ``error``.
+    """
+    document: Document = {
+        "specversion": "1.0",
+        "id": event_id,
+        "source": f"dcm/agents/{agent}",
+        "type": f"dcm.agent.{kind}",
+        "datacontenttype": "application/json",
+        "data": {"resource_id": resource_id, "agent_name": agent, "topic_name": f"dcm.agent.{agent}", **data},
     }
     if time is not None:
         document["time"] = stamp(time)
@@ -202,8 +232,7 @@ class Publisher(NamedTuple):
             output_spec=output_spec,
         )
         data = document["data"]
-        if self.local_source:
-            document["source"] = f"{provider}.localhost"
+        document["source"] = self.source(provider)
         if self.only_timestamp:
             del document["time"]
         if self.no_subject or self.legacy_type:
@@ -219,6 +248,10 @@ class Publisher(NamedTuple):
         if self.no_content_type:
             del document["datacontenttype"]
         return _wrongly_written(document) if self.wrong_case else document
+
+    def source(self, provider: str) -> str:
+        """Its CloudEvents source."""
+        return f"{provider}.localhost" if self.local_source else f"dcm/providers/{provider}"
 
     def time(self, time: datetime.datetime) -> datetime.datetime | None:
         """The time that it tells of an event of that time."""

@@ -4,7 +4,7 @@ import { Problem, getPages, listIn, query } from "./api.js";
 import { Component, html } from "./html.js";
 
 /** The field that has the name of an entity; a kind that is not here has `name`. */
-export const NAME_FIELD = { service_type_instance: "instance_name" };
+export const NAME_FIELD = { provider_binding: "source", service_type_instance: "instance_name" };
 const NAMELESS = new Set(["compute_node", "cluster", "provider"]);
 const MOST = 50;
 const KEPT = 5000;

@@ -167,6 +167,7 @@ def _create_service_kinds() -> None:
         sa.Column("created_at", UtcDateTime()),
         sa.Column("spec_updated_at", UtcDateTime()),
         sa.Column("provider_name", sa.String(length=255)),
+        sa.Column("agent_name", sa.String(length=255)),
         sa.Column("status", sa.String(length=255)),
         sa.Column("status_message", _LONG_TEXT),
         sa.Column("output_spec", JsonDocument()),
@@ -199,6 +200,19 @@ def _create_service_kinds() -> None:
     )
     _create_filter_index("providers", "name")
     _create_filter_index("providers", "state")
+    _create_filter_index("providers", "agent_name")
+    op.create_table(
+        "provider_bindings",
+        sa.Column("id", sa.String(length=255), nullable=False),
+        sa.Column("provider_name", sa.String(length=255)),
+        sa.Column("source", sa.String(length=255)),
+        sa.Column("seq", sa.BigInteger(), nullable=False),
+        sa.Column("versions", JsonDocument(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        **_OPTIONS,
+    )
+    _create_filter_index("provider_bindings", "provider_name")
+    _create_filter_index("provider_bindings", "source")
 
 
 def _create_kubernetes_kinds() -> None:

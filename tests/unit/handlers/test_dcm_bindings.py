@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``source_policy = bind``: the first source that reports on a provider's instances is the provider's."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import logging
+
+import pytest
+
+from tests.providers import Player, event
+from watcher_sync.handlers.dcm.service_types import ServiceType, ServiceTypes
+from watcher_sync.model.changes import Delete, Outcome, absent
+from watcher_sync.testing.dcm import publisher as dcm
+
+KUBEVIRT, ACM = "kubevirt.localhost", "dcm/providers/acm"
+
+
+@pytest.fixture
+def player():
+    player = Player()
+    player.row("vm-1", provider_name="kubevirt-sp")
+    player.row("vm-2", provider_name="kubevirt-sp")
+    player.row("cl-1", provider_name="acm-sp")
+    return player
+
+
+_numbers = itertools.count(1)
+
+
+def said(source, instance_id, reported="RUNNING", **more):
+    number = next(_numbers)
+    at = dcm.NOON + datetime.timedelta(seconds=number)
+    document = dcm.status(instance_id, reported, event_id=f"e-{number}", time=at)
+    return event({**document, "source": source}, sequence=number, **more)
+
+
+def bindings(player):
+    return {(b["provider_name"], b["source"]) for b in player.model.snapshot().dump("provider_binding")}
+
+
+def test_the_first_source_that_reports_on_a_providers_instance_is_bound_to_the_provider(player):
+    assert player.play(said(KUBEVIRT, "vm-1"), said(KUBEVIRT, "vm-2")) == [Outcome.APPLIED] * 2
+    assert bindings(player) == {("kubevirt-sp", KUBEVIRT)}
+    assert (player.get("vm-1").status, player.get("vm-2").status) == ("RUNNING", "RUNNING")
+
+
+def test_one_source_may_be_bound_to_several_providers(player):
+    assert player.play(said(KUBEVIRT, "vm-1"), said(KUBEVIRT, "cl-1")) == [Outcome.APPLIED] * 2
+    assert bindings(player) == {("kubevirt-sp", KUBEVIRT), ("acm-sp", KUBEVIRT)}
+
+
+def test_a_source_that_is_bound_to_other_providers_only_is_quarantined(player):
+    player.play(said(KUBEVIRT, "vm-1"), said(ACM, "cl-1"))
+    assert player.play(said(ACM, "vm-1", "DELETED")) == [Outcome.QUARANTINED]
+    assert player.get("vm-1").status == "RUNNING"
+    assert player.reasons == [
+        "unauthorised: source: 'dcm/providers/acm' is bound to the provider 'acm-sp', and not to 'kubevirt-sp'; "
+        "see watcher-sync provider binding list"
+    ]
+
+
+def test_a_further_source_that_is_bound_to_nothing_is_bound_to_the_provider_too(player):
+    player.play(said(KUBEVIRT, "vm-1"))
+    assert player.play(said("dcm/providers/kubevirt-sp", "vm-1", "STOPPED")) == [Outcome.APPLIED]
+    assert player.get("vm-1").status == "STOPPED"
+    assert bindings(player) == {("kubevirt-sp", KUBEVIRT), ("kubevirt-sp", "dcm/providers/kubevirt-sp")}
+
+
+def test_any_order_of_sources_that_report_on_their_own_provider_ends_in_the_same_bindings():
+    told = [said(KUBEVIRT, "vm-1"), said("b", "vm-2"), said(ACM, "cl-1"), said("b", "vm-1", "STOPPED")]
+    ends = set()
+    for order in itertools.permutations(told):
+        player = Player()
+        for instance_id, provider in (("vm-1", "kubevirt-sp"), ("vm-2", "kubevirt-sp"), ("cl-1", "acm-sp")):
+            player.row(instance_id, provider_name=provider)
+        assert Outcome.QUARANTINED not in player.play(*order)
+        ends.add((frozenset(bindings(player)), player.get("vm-1").status))
+    assert ends == {
+        (frozenset({("kubevirt-sp", KUBEVIRT), ("kubevirt-sp", "b"), ("acm-sp", ACM)}), "STOPPED"),
+    }
+
+
+def test_a_binding_is_told_once_at_info(player, caplog):
+    caplog.set_level(logging.INFO)
+    first = said(KUBEVIRT, "vm-1")
+    player.play(first, first, said(KUBEVIRT, "vm-1"), said(KUBEVIRT, "vm-2"))
+    lines = [r for r in caplog.records if "is bound to the provider" in r.getMessage()]
+    assert [(r.levelname, r.getMessage()) for r in lines] == [
+        ("INFO", "source 'kubevirt.localhost' is bound to the provider 'kubevirt-sp' from now on")
+    ]
+
+
+def test_after_a_reset_the_next_event_binds_again_and_is_told_again(player, caplog):
+    caplog.set_level(logging.INFO)
+    player.play(said(KUBEVIRT, "vm-1"))
+    (binding,) = player.model.snapshot().all("provider_binding")
+    player.apply([Delete("provider_binding", binding.id, absent(binding.versions[0]))])
+    assert bindings(player) == set()
+    assert player.play(said(KUBEVIRT, "vm-1", "STOPPED")) == [Outcome.APPLIED]
+    assert bindings(player) == {("kubevirt-sp", KUBEVIRT)}
+    assert len([r for r in caplog.records if "is bound to the provider" in r.getMessage()]) == 2
+
+
+def test_an_event_that_waits_for_its_row_binds_when_the_row_appears(player):
+    assert player.play(said(ACM, "new")) == [Outcome.PARKED]
+    assert bindings(player) == set()
+    player.row("new", provider_name="acm-sp")
+    assert (player.get("new").status, bindings(player)) == ("RUNNING", {("acm-sp", ACM)})
+
+
+def test_an_event_that_is_refused_binds_nothing(player):
+    assert player.play(said(KUBEVIRT, "vm-1", "LEVITATING")) == [Outcome.QUARANTINED]
+    assert bindings(player) == set()
+
+
+def test_an_instance_without_a_provider_binds_nothing_and_takes_every_source(player):
+    player.row("free", provider_name=None)
+    assert player.play(said(KUBEVIRT, "free"), said(ACM, "free", "STOPPED")) == [Outcome.APPLIED] * 2
+    assert bindings(player) == set()
+
+
+def test_the_service_type_of_the_subject_is_not_compared_with_the_rows(player):
+    player.row("app", service_type="three_tier_app_demo", provider_name="three-tier")
+    assert player.play(said("dcm/providers/three-tier", "app", channel="dcm.container")) == [Outcome.APPLIED]
+
+
+def test_the_account_in_the_nats_subject_is_the_source_that_is_bound(player):
+    place = "dcm.providers.kubevirt.vm"
+    assert (
+        player.play(said("whatever", "vm-1", channel=place), said("else", "vm-1", channel=place))
+        == [Outcome.APPLIED] * 2
+    )
+    assert bindings(player) == {("kubevirt-sp", "kubevirt")}
+
+
+def test_a_health_warning_by_a_source_that_is_bound_to_other_providers_only_is_quarantined(player):
+    player.play(said(KUBEVIRT, "vm-1"), said(ACM, "cl-1"))
+    warning = {**dcm.health(provider="kubevirt-sp"), "source": ACM}
+    agent = {**dcm.health(provider="kubevirt-sp"), "source": "dcm/agents/agent-1", "id": "h-2"}
+    channel = "dcm.agents.health"
+    told = [event(warning, sequence=900, channel=channel), event(agent, sequence=901, channel=channel)]
+    assert player.play(*told) == [Outcome.QUARANTINED, Outcome.APPLIED]
+    assert len(bindings(player)) == 2
+
+
+# The other policies
+
+
+@pytest.mark.parametrize(
+    ("source", "channel", "outcome"),
+    [
+        (KUBEVIRT, "dcm.vm", Outcome.APPLIED),
+        ("dcm/providers/kubevirt-sp", "dcm.vm", Outcome.APPLIED),
+        ("kubevirt-sp", "dcm.vm", Outcome.QUARANTINED),
+        (ACM, "dcm.vm", Outcome.QUARANTINED),
+        ("whatever", "dcm.providers.account-7.vm", Outcome.APPLIED),
+        (KUBEVIRT, "dcm.providers.account-8.vm", Outcome.QUARANTINED),
+        (KUBEVIRT, "dcm.container", Outcome.QUARANTINED),
+    ],
+)
+def test_enforce_allows_what_the_map_lists_under_the_rows_service_type(source, channel, outcome):
+    player = Player(source_policy="enforce", sources={"kubevirt-sp": f"{KUBEVIRT} dcm/providers/kubevirt-sp account-7"})
+    player.row("vm-1", provider_name="kubevirt-sp")
+    assert player.play(said(source, "vm-1", channel=channel)) == [outcome], player.reasons
+    assert bindings(player) == set()
+
+
+def test_enforce_allows_nothing_for_a_provider_that_the_map_lacks():
+    player = Player(source_policy="enforce")
+    player.row("vm-1", provider_name="kubevirt-sp")
+    assert player.play(said("dcm/providers/kubevirt-sp", "vm-1")) == [Outcome.QUARANTINED]
+    assert player.reasons == [
+        "unauthorised: source: 'dcm/providers/kubevirt-sp' is none of those that [handler_dcm] sources lists for "
+        "'kubevirt-sp'"
+    ]
+
+
+def test_enforce_allows_a_subject_that_the_rows_service_type_declares():
+    gpu = ServiceType(name="gpu", statuses=frozenset({"IDLE"}), subjects=frozenset({"vm"}))
+    player = Player(services=ServiceTypes([("acme", gpu)]), source_policy="enforce", sources={"p": "p"})
+    for instance_id, service_type in (("g-1", "gpu"), ("c-1", "container")):
+        player.row(instance_id, service_type=service_type, provider_name="p")
+    assert player.play(said("p", "g-1", "idle"), said("p", "c-1")) == [Outcome.APPLIED, Outcome.QUARANTINED]
+    assert player.get("g-1").status == "IDLE"
+    assert player.reasons == [
+        "unauthorised: type: 'vm' is not the service type of service_type_instance c-1, 'container'"
+    ]
+
+
+@pytest.mark.parametrize(("policy", "lines"), [("warn", 1), ("off", 0)])
+def test_warn_applies_and_tells_and_off_only_applies(policy, lines, caplog):
+    player = Player(source_policy=policy)
+    player.row("vm-1", provider_name="kubevirt-sp")
+    assert player.play(said(KUBEVIRT, "vm-1"), said(KUBEVIRT, "vm-1")) == [Outcome.APPLIED] * 2
+    assert len([r for r in caplog.records if "see [handler_dcm] source_policy" in r.getMessage()]) == lines
+    assert bindings(player) == set()
+
+
+# Service types that speak on the subjects of others
+
+
+def test_statuses_that_come_on_another_subject_are_those_of_the_rows_service_type():
+    gpu = ServiceType(name="gpu", statuses=frozenset({"IDLE"}), aliases={"FREE": "IDLE"}, subjects=frozenset({"vm"}))
+    player = Player(services=ServiceTypes([("acme", gpu)]))
+    assert player.play(said("p", "g-1", "free"), said("p", "vm-1", "free")) == [Outcome.PARKED] * 2
+    player.row("g-1", service_type="gpu", provider_name="p")
+    player.row("vm-1", provider_name="p")
+    assert (player.get("g-1").status, player.get("vm-1").status) == ("IDLE", None)
+    assert player.reasons[0].startswith("data.status: 'free' is no status of vm;")
+
+
+def test_a_plugin_adds_a_subject_to_a_service_type():
+    more = ServiceType(name="network", subjects=frozenset({"storage"}), extends=True)
+    player = Player(services=ServiceTypes([("acme", more)]), source_policy="enforce", sources={"p": "p"})
+    player.row("n-1", service_type="network", provider_name="p")
+    assert player.play(said("p", "n-1", "READY", channel="dcm.storage")) == [Outcome.APPLIED]
