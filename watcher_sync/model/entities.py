@@ -55,7 +55,10 @@ class Aggregate(Entity, frozen=True, kw_only=True, gc=False):
     name: Annotated[Text | None, In("state"), Doc("Name of the aggregate.")] = None
     number: Annotated[Count | None, In("state"), Doc("The id that Nova's API gives it.")] = None
     metadata: Annotated[dict[str, Any] | None, In("state"), Doc("Its key-value pairs.")] = None
-    hosts: Annotated[list[str] | None, In("state"), Doc("Its hosts, sorted.")] = None
+    hosts: Annotated[list[str] | None, In("hosts"), Doc("Its hosts, sorted.")] = None
+    joins: Annotated[
+        dict[str, Any] | None, In("hosts"), Doc("Hosts that joined after the last list of hosts, by version.")
+    ] = None
     availability_zone: Annotated[Text | None, In("state"), Doc("The zone of its hosts, where it sets one.")] = None
 
 

@@ -227,6 +227,7 @@ def _aggregate(record: Mapping[str, Any]) -> dict[str, Any]:
         "number": record["id"],
         "metadata": dict(record["metadata"]),
         "hosts": sorted(record["hosts"]),
+        "joins": ANYTHING,
         "availability_zone": record["metadata"].get("availability_zone"),
     }
 

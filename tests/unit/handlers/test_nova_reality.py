@@ -10,6 +10,7 @@ import json
 import pytest
 
 from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.handlers.nova.aggregates import MAX_JOINS
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Outcome, Seen
 from watcher_sync.testing.nova import notifications
@@ -305,15 +306,54 @@ def test_a_chain_of_states_that_agrees_with_the_clocks_is_not_doubtful(player):
 # 7. Aggregates
 
 
-def test_two_hosts_added_to_an_aggregate_at_once_are_both_in_it(new_player):
+def aggregate(action, sent, *hosts, **fields):
+    return event(f"aggregate.{action}.end", sent, hosts=list(hosts), by=API, **fields)
+
+
+def the_aggregate(snapshot):
+    (found,) = snapshot.all("aggregate")
+    return found
+
+
+@pytest.mark.parametrize("apart", [0.0001, 0.65, 3600])
+def test_hosts_added_by_requests_that_list_only_their_own_are_all_in_it_in_any_order(new_player, apart):
     events = [
-        event("aggregate.create.end", 1, hosts=[], by=API),
-        event("aggregate.add_host.end", 5, hosts=["host1"], by=API),
-        event("aggregate.add_host.end", 5.1, hosts=["host2"], by=API),
+        aggregate("create", 1),
+        *(aggregate("add_host", 5 + i * apart, f"host{3 - i}") for i in range(3)),
     ]
-    (uuid,) = {e.read()["nova_object.data"]["uuid"] for e in events}
-    for order in itertools.permutations(events):
-        assert new_player().play(*order).get("aggregate", uuid).hosts == ["host1", "host2"]
+    ends = [the_aggregate(new_player().play(*order)) for order in itertools.permutations(events)]
+    assert {(tuple(one.hosts), one.versions) for one in ends} == {(("host1", "host2", "host3"), ends[0].versions)}
+
+
+def test_the_list_of_an_added_host_proves_no_other_host_and_leaves_doubt(player):
+    found = the_aggregate(player.play(aggregate("create", 1), aggregate("add_host", 5, "old", "host1")))
+    assert found.hosts == ["host1"]
+    assert player.doubtful == {("aggregate", found.id)}
+
+
+def test_a_host_added_to_an_aggregate_whose_hosts_are_known_is_not_doubtful(player):
+    player.play(aggregate("create", 1, "old"), aggregate("add_host", 5, "old", "host1"), aggregate("add_host", 6, "h2"))
+    assert player.doubtful == set()
+
+
+def test_a_late_list_of_hosts_leaves_the_hosts_that_joined_after_it_in_any_order(new_player):
+    events = [
+        aggregate("add_host", 2, "gone"),
+        aggregate("update_prop", 3, "listed", name="new"),
+        aggregate("add_host", 4, "fourth"),
+        aggregate("add_host", 5, "fifth"),
+    ]
+    ends = [the_aggregate(new_player().play(*order)) for order in itertools.permutations(events)]
+    assert ends[0].hosts == ["fifth", "fourth", "listed"]
+    assert {(tuple(one.hosts), tuple(one.joins), one.versions) for one in ends} == {
+        (("fifth", "fourth", "listed"), tuple(ends[0].joins), ends[0].versions)
+    }
+
+
+def test_an_aggregate_remembers_a_limited_number_of_joins_and_all_its_hosts(play):
+    found = the_aggregate(play(*(aggregate("add_host", n, f"host{n:03d}") for n in range(MAX_JOINS + 10))))
+    assert len(found.joins) == MAX_JOINS
+    assert found.hosts == [f"host{n:03d}" for n in range(MAX_JOINS + 10)]
 
 
 def test_the_list_of_an_aggregate_is_authoritative_in_create_and_update(play):
@@ -323,10 +363,10 @@ def test_the_list_of_an_aggregate_is_authoritative_in_create_and_update(play):
     assert (found.hosts, found.metadata, found.number) == (["host2"], {"a": "b"}, 1)
 
 
-def test_a_host_removed_from_an_aggregate_while_it_changes_marks_it_doubtful(player):
-    player.play(event("aggregate.add_host.end", 5, hosts=["host1", "host2"], by=API))
-    snapshot = player.play(event("aggregate.remove_host.end", 5.1, hosts=["host2"], by=API))
-    (found,) = snapshot.all("aggregate")
+@pytest.mark.parametrize("apart", [0.1, 3600])
+def test_a_host_removed_from_an_aggregate_marks_it_doubtful(player, apart):
+    player.play(aggregate("create", 5, "host1", "host2"))
+    found = the_aggregate(player.play(aggregate("remove_host", 5 + apart, "host2")))
     assert found.hosts == ["host2"]
     assert player.doubtful == {("aggregate", found.id)}
 

@@ -24,15 +24,11 @@ from msgspec import UNSET, UnsetType
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.base import Handler
+from watcher_sync.handlers.nova import aggregates, ownership
 from watcher_sync.handlers.nova import facets as payload_facets
-from watcher_sync.handlers.nova import ownership
 from watcher_sync.handlers.nova.facets import Fields, shared, without_unset
 from watcher_sync.handlers.nova.instances import instance_changes
-from watcher_sync.handlers.nova.ordering import (
-    event_version,
-    is_concurrent,
-    request_version,
-)
+from watcher_sync.handlers.nova.ordering import event_version, request_version
 from watcher_sync.handlers.nova.ownership import API, FAULT, PLACEMENT, RESIZE, STATE, publishing_host, with_seen
 from watcher_sync.handlers.nova.payloads import (
     AGGREGATE,
@@ -44,7 +40,7 @@ from watcher_sync.handlers.nova.payloads import (
     ServiceData,
     read,
 )
-from watcher_sync.model.changes import Change, Delete, Doubtful, Upsert, Version
+from watcher_sync.model.changes import Change, Delete, Doubtful, Upsert
 from watcher_sync.model.entities import Aggregate, ComputeNode, Instance
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.view import View
@@ -236,29 +232,25 @@ class NovaHandler(Handler):
 
         :raises InvalidEvent: naming the field that is wrong.
         """
-        data = read(event.data, AGGREGATE)
-        return (Upsert("aggregate", data.id, event_version(event), {"state": _aggregate(data)}),)
+        return (_listed_aggregate(event, view, read(event.data, AGGREGATE)),)
 
     def on_aggregate_host_added(self, event: Event, view: View) -> Iterable[Change]:
-        """An aggregate has one host more, the last one of the list.
-
-        Two requests at once each list only their own host. So a list that was read at nearly the same time as the
-        known one removes no host.
+        """An aggregate has one host more, the last one of the list. Others of the list may be wrong, or missing.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, AGGREGATE)
-        version, fields = event_version(event), _aggregate(data)
-        known = _concurrent_aggregate(view, data.id, version)
-        if known is None or not data.hosts:
-            return (Upsert("aggregate", data.id, version, {"state": fields}),)
-        hosts = sorted({*(known.hosts or ()), data.hosts[-1]})
-        if version > known.versions[0]:
-            return (Upsert("aggregate", data.id, version, {"state": {**fields, "hosts": hosts}}),)
-        if version == known.versions[0] or hosts == known.hosts:
-            return (Upsert("aggregate", data.id, version, {"state": fields}),)
-        late = Version(f"{known.versions[0]}+")
-        return (Upsert("aggregate", data.id, late, {"state": {"hosts": hosts}}), Doubtful("aggregate", data.id))
+        version, known = event_version(event), _known_aggregate(view, data.id)
+        facets: dict[str, Fields] = {"state": _aggregate(data)}
+        hosts = data.hosts or []
+        members = aggregates.joined(known, sys.intern(hosts[-1]), version) if hosts else None
+        if members is None:
+            return (Upsert("aggregate", data.id, version, facets),)
+        facets[aggregates.HOSTS], since = members
+        change = Upsert("aggregate", data.id, version, facets, {aggregates.HOSTS: since})
+        if known is not None and facets[aggregates.HOSTS]["hosts"] == sorted({*(known.hosts or ()), *hosts}):
+            return (change,)
+        return (change, Doubtful("aggregate", data.id))
 
     def on_aggregate_host_removed(self, event: Event, view: View) -> Iterable[Change]:
         """An aggregate has one host less; the payload does not say which one.
@@ -266,11 +258,7 @@ class NovaHandler(Handler):
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, AGGREGATE)
-        version = event_version(event)
-        change = Upsert("aggregate", data.id, version, {"state": _aggregate(data)})
-        if _concurrent_aggregate(view, data.id, version) is None:
-            return (change,)
-        return (change, Doubtful("aggregate", data.id))
+        return (_listed_aggregate(event, view, data), Doubtful("aggregate", data.id))
 
     def on_aggregate_deleted(self, event: Event, view: View) -> Iterable[Change]:
         """An aggregate exists no more.
@@ -300,22 +288,25 @@ def _aggregate(data: AggregateData) -> Fields:
             "name": data.name,
             "number": data.number,
             "metadata": data.metadata,
-            "hosts": _hosts(data),
             "availability_zone": _zone(data),
         }
     )
 
 
-def _concurrent_aggregate(view: View, aggregate_id: str, version: Version) -> Aggregate | None:
-    """The known aggregate, if it was written at nearly the same time."""
+def _known_aggregate(view: View, aggregate_id: str) -> Aggregate | None:
     known = view.get("aggregate", aggregate_id)
-    return known if isinstance(known, Aggregate) and is_concurrent(known.versions[0], version) else None
+    return known if isinstance(known, Aggregate) else None
 
 
-def _hosts(data: AggregateData) -> list[str] | UnsetType | None:
-    if data.hosts is None or data.hosts is UNSET:
-        return data.hosts
-    return sorted({sys.intern(host) for host in data.hosts})
+def _listed_aggregate(event: Event, view: View, data: AggregateData) -> Upsert:
+    """An aggregate of which the payload lists all hosts."""
+    version = event_version(event)
+    facets: dict[str, Fields] = {"state": _aggregate(data)}
+    if not isinstance(data.hosts, list):
+        return Upsert("aggregate", data.id, version, facets)
+    hosts = {sys.intern(host) for host in data.hosts}
+    facets[aggregates.HOSTS], since = aggregates.listed(_known_aggregate(view, data.id), hosts, version)
+    return Upsert("aggregate", data.id, version, facets, {aggregates.HOSTS: since})
 
 
 def _zone(data: AggregateData) -> str | UnsetType | None:

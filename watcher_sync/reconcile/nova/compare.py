@@ -71,6 +71,19 @@ class CloudComparer:
         :raises ReconcileError: nothing could be listed.
         """
         result = self._result
+        self.compare_hosts()
+        self._list_flavors()
+        result.sizes[INSTANCE] = 0
+        self._compare_servers()
+        if not result.complete and "servers" in result.failures and not result.looked_at:
+            raise ReconcileError(f"Nova cannot be listed: {result.failures['servers']}")
+        return result
+
+    def compare_hosts(self) -> NovaComparison:
+        """Compare all hosts and aggregates.
+
+        :raises ReconcileError: the hosts that the options leave out are unknown.
+        """
         hosts_base = self._base()
         services = self._listed("services", self._api.services)
         hypervisors = self._listed("hypervisors", self._api.hypervisors)
@@ -83,12 +96,7 @@ class CloudComparer:
             self._compare_nodes(hosts_base, services, hypervisors, aggregates)
         if aggregates is not None:
             self._compare_aggregates(aggregates_base, aggregates)
-        self._list_flavors()
-        result.sizes[INSTANCE] = 0
-        self._compare_servers()
-        if not result.complete and "servers" in result.failures and not result.looked_at:
-            raise ReconcileError(f"Nova cannot be listed: {result.failures['servers']}")
-        return result
+        return self._result
 
     def _leave_out_unknown_types(self, hosts: Iterable[str]) -> None:
         """Leave out the hosts that could be bare metal, and say so."""
@@ -166,7 +174,8 @@ class CloudComparer:
         :raises ReconcileError: they could not be listed.
         """
         base = self._base()
-        self._select_known(base)
+        if self._selection is None:
+            self._select_known(base)
         self._list_flavors()
         self._result.sizes[INSTANCE] = base.view.count(INSTANCE)
         if not self._compare_pages(since):

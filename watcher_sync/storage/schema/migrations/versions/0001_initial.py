@@ -61,6 +61,7 @@ def _create_compute_kinds() -> None:
         sa.Column("number", sa.BigInteger()),
         sa.Column("metadata", JsonDocument()),
         sa.Column("hosts", JsonDocument()),
+        sa.Column("joins", JsonDocument()),
         sa.Column("availability_zone", sa.String(length=255)),
         sa.Column("seq", sa.BigInteger(), nullable=False),
         sa.Column("versions", JsonDocument(), nullable=False),
