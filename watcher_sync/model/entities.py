@@ -145,7 +145,7 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
     ] = None
     state: Annotated[Text | None, In("state"), Doc("Nova's vm_state, such as active or soft-deleted.")] = None
     task_state: Annotated[Text | None, In("state"), Doc("What Nova is doing with it now.")] = None
-    power_state: Annotated[Text | None, In("state"), Doc("Power state by the hypervisor.")] = None
+    power_state: Annotated[Text | None, In("power"), Doc("Power state by the hypervisor.")] = None
     locked: Annotated[bool | None, In("lock"), Doc("Whether an owner or operator locked it.")] = None
     locked_reason: Annotated[LongText | None, In("lock"), Doc("Why it was locked.")] = None
     vcpus: Annotated[Count | None, In("flavor"), Doc("Virtual CPUs.")] = None
@@ -166,7 +166,7 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
     pinned_zone: Annotated[Text | None, In("pin"), Doc("Availability zone that its owner asked for.")] = None
     ip_addresses: Annotated[list[str] | None, In("network"), Doc("Fixed addresses, by interface.")] = None
     created_at: Annotated[datetime.datetime | None, In("details"), Doc("When it was created.")] = None
-    updated_at: Annotated[datetime.datetime | None, In("state"), Doc("When Nova last wrote it.")] = None
+    updated_at: Annotated[datetime.datetime | None, In("power"), Doc("When Nova last wrote it.")] = None
     launched_at: Annotated[datetime.datetime | None, In("details"), Doc("When it first ran.")] = None
     fault_type: Annotated[Text | None, In("fault"), Doc("Exception class of the last error event.")] = None
     fault_message: Annotated[

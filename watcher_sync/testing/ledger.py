@@ -134,6 +134,8 @@ class Ledger:
         for facet in owned.split():
             if facet == "source":
                 account.source = None if source is None else source.name
+            elif facet == "state":
+                shown["state"] = shown["power"] = record
             elif facet != "placement":
                 shown[facet] = record
             elif (placed := placed_by(event_type, record)) is not None:
@@ -149,7 +151,9 @@ class Ledger:
         """A conductor gave up; its event shows the state and the fault only."""
         account = self._accounts.setdefault(record["uuid"], Account())
         account.note(timestamp, "state")
-        account.shown["state"] = record if never_ran else {**record, "power_state": None}
+        account.shown["state"] = record
+        if never_ran:
+            account.shown.setdefault("power", record)
         account.fault = fault
 
     def service(self, host: Host, reported: Mapping[str, Any] | None) -> None:

@@ -257,6 +257,8 @@ def test_every_field_of_an_instance_is_read(nova, facets, form):
         "state": {
             "state": "active",
             "task_state": None,
+        },
+        "power": {
             "power_state": "running",
             "updated_at": datetime.datetime(2026, 1, 1, 12, 0, 7, tzinfo=datetime.UTC),
         },

@@ -116,7 +116,21 @@ def test_post_dest_tells_the_host_and_not_what_changed_during_the_migration(play
     play(created(), update(5, task_state="migrating", metadata={"new": "yes"}))
     moved = event("instance.live_migration_post_dest.end", 6, by=B, host="host2", node="host2", metadata={})
     found = vm(play(moved))
-    assert (found.host, found.task_state, found.metadata) == ("host2", None, {"new": "yes"})
+    assert (found.host, found.task_state, found.metadata) == ("host2", "migrating", {"new": "yes"})
+
+
+def test_a_server_stopped_between_the_switch_and_post_dest_is_stopped_in_any_order(new_player):
+    there = {"host": "host2", "node": "host2"}
+    events = [
+        created(),
+        update(5, old=("active", "migrating"), **there),
+        event("instance.power_off.end", 5.6, by=B, state="stopped", power_state="shutdown", **there),
+        event("instance.live_migration_post_dest.end", 6, by=B, ip_addresses=["10.0.0.9"], **there),
+    ]
+    for order in itertools.permutations(events):
+        found = vm(new_player().play(*order))
+        assert (found.host, found.state, found.power_state) == ("host2", "stopped", "shutdown")
+        assert found.ip_addresses == ["10.0.0.9"]
 
 
 @pytest.mark.parametrize("event_type", ["instance.interface_attach.end", "instance.interface_detach.end"])
@@ -145,6 +159,19 @@ def test_a_state_deleted_alone_is_taken_back_by_the_error_that_follows(play):
 def test_a_deletion_by_deleted_at_is_final(play):
     play(created(), update(5, state="deleted", deleted_at=stamp(5)))
     assert vm(play(update(6, state="error", old=("deleted", None)))) is None
+
+
+@pytest.mark.parametrize("state", ["error", "active", "stopped"])
+def test_a_delete_end_with_a_deleted_at_is_a_deletion_whatever_its_state(play, state):
+    play(created())
+    assert vm(play(event("instance.delete.end", 5, state=state, deleted_at=stamp(5)))) is None
+    assert vm(play(update(6, state=state))) is None
+
+
+def test_a_soft_deleted_server_whose_final_deletion_fails_lives(play):
+    play(created(), event("instance.soft_delete.end", 5, state="soft-delete", deleted_at=stamp(5)))
+    play(event("instance.delete.end", 9, state="error", deleted_at=stamp(5), terminated_at=stamp(8)))
+    assert vm(play()).state == "error"
 
 
 def test_a_soft_deleted_server_has_a_deleted_at_and_lives(play):
@@ -419,7 +446,7 @@ def test_a_conductor_that_gave_up_tells_state_task_and_fault(nova, play, task):
     assert (found.fault_type, found.fault_message) == ("NoValidHost", "none is left")
 
 
-def gave_up(nova, task, *, image=True, version="1.1"):
+def gave_up(nova, task, *, image=True, version="1.1", state="error"):
     """A conductor gave up, with the specification of the request."""
     flavor = {"flavorid": "9", "name": "wide", "vcpus": 3, "memory_mb": 300, "root_gb": 5, "ephemeral_gb": 1}
     flavor |= {"swap": 1025, "extra_specs": {"hw:cpu_policy": "dedicated"}}
@@ -433,7 +460,7 @@ def gave_up(nova, task, *, image=True, version="1.1"):
         if image
         else None,
     }
-    payload = {"instance_uuid": VM, "state": "error", "reason": notifications.fault("NoValidHost", "none is left")}
+    payload = {"instance_uuid": VM, "state": state, "reason": notifications.fault("NoValidHost", "none is left")}
     payload["request_spec"] = notifications.wrap("RequestSpecPayload", spec, version=version)
     wrapped = notifications.wrap("ComputeTaskPayload", payload, version="1.0")
     return nova.event(f"compute_task.{task}.error", wrapped, sent=10**7, publisher="nova-conductor:ctl")
@@ -481,7 +508,38 @@ def test_an_aborted_live_migration_in_the_queue_gives_the_state_back(play):
     assert (found.state, found.task_state, found.host) == ("active", None, "host1")
 
 
+def test_the_abort_of_a_running_live_migration_gives_no_state_back_in_any_order(new_player):
+    events = [
+        created(),
+        event("instance.live_migration_rollback.end", 5),
+        event("instance.live_migration_abort.end", 6, task_state="migrating"),
+    ]
+    for order in itertools.permutations(events):
+        found = vm(new_player().play(*order))
+        assert (found.state, found.task_state) == ("active", None)
+
+
 # Faults
+
+
+@pytest.mark.parametrize("task", ["build_instances", "migrate_server", "rebuild_server"])
+def test_a_conductor_that_gave_up_leaves_power_and_time_of_the_server_in_any_order(nova, new_player, task):
+    events = [
+        created(),
+        event("instance.power_off.end", 5, state="stopped", power_state="shutdown", updated_at=stamp(4)),
+        gave_up(nova, task, state="stopped"),
+    ]
+    ends = [vm(new_player().play(*order)) for order in itertools.permutations(events)]
+    assert {one.versions for one in ends} == {ends[0].versions}
+    times = {one.updated_at.isoformat() for one in ends}
+    assert {(one.state, one.power_state) for one in ends} == {("stopped", "shutdown")}
+    assert times == {stamp(4).replace("Z", "+00:00")}
+
+
+def test_the_fault_of_a_request_is_shown_until_the_next_successful_action_of_a_healthy_server(nova, play):
+    assert vm(play(created(), gave_up(nova, "migrate_server", state="active"))).fault_type == "NoValidHost"
+    found = vm(play(event("instance.power_off.end", 6_000_000, state="stopped")))
+    assert (found.state, found.fault_type, found.fault_message) == ("stopped", None, None)
 
 
 def test_a_fault_goes_when_the_instance_recovers(play):

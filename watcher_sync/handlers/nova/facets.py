@@ -41,12 +41,19 @@ _UTC = datetime.UTC
 
 
 def state(data: InstanceData) -> Fields:
-    """State, task and power."""
+    """State and task."""
     intern = sys.intern
     fields = {
         "state": intern(STATES.get(text, text)) if (text := data.state) else text,
         "task_state": intern(text) if (text := data.task_state) else text,
-        "power_state": intern(text) if (text := data.power_state) else text,
+    }
+    return fields if UNSET not in fields.values() else without_unset(fields)
+
+
+def power(data: InstanceData) -> Fields:
+    """Power, and the time of the write before."""
+    fields = {
+        "power_state": sys.intern(text) if (text := data.power_state) else text,
         "updated_at": _utc(time, "updated_at") if (time := data.updated_at) and time.tzinfo is not _UTC else time,
     }
     return fields if UNSET not in fields.values() else without_unset(fields)
@@ -194,6 +201,7 @@ def fault(given: NotifiedFault | UnsetType | None, path: str = "fault") -> Field
 
 READERS: Final[Mapping[str, Callable[[InstanceData], Fields]]] = {
     ownership.STATE: state,
+    ownership.POWER: power,
     ownership.PLACEMENT: placement,
     ownership.DETAILS: details,
     ownership.FLAVOR: flavor,

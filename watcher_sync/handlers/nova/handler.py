@@ -6,7 +6,7 @@ Nova's events overtake each other, so no method depends on earlier events. Each 
 (:mod:`~watcher_sync.handlers.nova.ownership`).
 
 * An instance is deleted only if the payload has state ``deleted`` and the time of it, or comes with
-  ``instance.delete.end``.
+  ``instance.delete.end`` and one of both.
 * Only events of a compute service write a compute_node.
 * An event that its compute published is a sign of life of that host.
 
@@ -27,9 +27,9 @@ from watcher_sync.handlers.base import Handler
 from watcher_sync.handlers.nova import aggregates, ownership
 from watcher_sync.handlers.nova import facets as payload_facets
 from watcher_sync.handlers.nova.facets import Fields, shared, without_unset
-from watcher_sync.handlers.nova.instances import instance_changes
+from watcher_sync.handlers.nova.instances import instance_changes, is_row_deleted
 from watcher_sync.handlers.nova.ordering import event_version, request_version
-from watcher_sync.handlers.nova.ownership import API, FAULT, PLACEMENT, RESIZE, STATE, publishing_host, with_seen
+from watcher_sync.handlers.nova.ownership import API, FAULT, PLACEMENT, POWER, RESIZE, STATE, publishing_host, with_seen
 from watcher_sync.handlers.nova.payloads import (
     AGGREGATE,
     COMPUTE_TASK,
@@ -166,36 +166,45 @@ class NovaHandler(Handler):
         data = read(event.data, INSTANCE)
         return instance_changes(event, view, data, _PLACED if data.host == publishing_host(event) else _NOTHING, {})
 
-    def on_instance_deleted(self, event: Event, view: View) -> Iterable[Change]:
-        """The instance exists no more, known or not; with another state its deletion failed.
+    def on_instance_migration_aborted(self, event: Event, view: View) -> Iterable[Change]:
+        """A migration in the queue ends at once; a running one ends later, and says so itself.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, INSTANCE)
-        if data.state == "deleted":
+        owned = _NOTHING if data.task_state == "migrating" else ownership.OWNED[event.type]
+        return instance_changes(event, view, data, owned, {})
+
+    def on_instance_deleted(self, event: Event, view: View) -> Iterable[Change]:
+        """The instance exists no more, known or not; its deletion failed if neither its state nor a time says so.
+
+        A soft-deleted one has a time, too.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        data = read(event.data, INSTANCE)
+        if data.state == "deleted" or (data.state != "soft-delete" and is_row_deleted(data)):
             return with_seen(event, Delete("instance", data.id, event_version(event)))
         return instance_changes(event, view, data, ownership.OWNED[event.type], {}, doubt=True)
 
     def on_compute_task_error(self, event: Event, view: View) -> Iterable[Change]:
         """The conductor gave up: the payload has the state of the instance, and the specification of the request.
 
-        It writes all fields of the facet, because a field that an event leaves out keeps what came first. A server
-        that was not built never ran. No other event may tell its flavor and owner, so those of its request count until
-        one does. The request of a resize has the new flavor, and tells nothing of the instance.
+        A server that was not built never ran. No other event may tell its power, flavor and owner, so those of its
+        request count until one does. The request of a resize has the new flavor, and tells nothing of the instance.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, COMPUTE_TASK)
         stated = data.state
         state = without_unset({"state": shared(payload_facets.STATES.get(stated, stated) if stated else stated)})
-        never_ran = event.type == "compute_task.build_instances.error"
-        power = "pending" if never_ran else None
-        rest = {"task_state": None, "power_state": power, "updated_at": None}
-        facets: dict[str, Fields] = {STATE: {**state, **rest}}
+        facets: dict[str, Fields] = {STATE: {**state, "task_state": None}}
         if fields := payload_facets.fault(data.fault, "reason"):
             facets[FAULT] = fields
         version = event_version(event, stated)
-        request = payload_facets.requested(data) if never_ran else {}
+        request: dict[str, Fields] = {}
+        if event.type == "compute_task.build_instances.error":
+            request = {POWER: {"power_state": "pending", "updated_at": None}, **payload_facets.requested(data)}
         versions = dict.fromkeys(request, request_version(version)) or None
         change = Upsert("instance", data.id, version, {**facets, **request}, versions)
         return (change, Doubtful("instance", data.id))

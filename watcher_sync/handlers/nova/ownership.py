@@ -21,6 +21,7 @@ from watcher_sync.handlers import sortable
 from watcher_sync.model.changes import Change, Seen
 
 STATE: Final = "state"
+POWER: Final = "power"
 PLACEMENT: Final = "placement"
 DETAILS: Final = "details"
 FLAVOR: Final = "flavor"
@@ -30,7 +31,7 @@ RESIZE: Final = "resize"
 PIN: Final = "pin"
 FAULT: Final = "fault"
 
-PAYLOAD_FACETS: Final = (STATE, PLACEMENT, DETAILS, FLAVOR, NETWORK, LOCK)
+PAYLOAD_FACETS: Final = (STATE, POWER, PLACEMENT, DETAILS, FLAVOR, NETWORK, LOCK)
 """The facets that every instance payload has, saved or copied."""
 
 
@@ -44,8 +45,9 @@ class Ownership(msgspec.Struct, frozen=True):
 
     @property
     def owned(self) -> frozenset[str]:
-        """The facets of :data:`PAYLOAD_FACETS` among its own."""
-        return frozenset(self.facets).intersection(PAYLOAD_FACETS)
+        """The facets of :data:`PAYLOAD_FACETS` among its own. Who saves the state saves the power with it."""
+        power = (POWER,) if STATE in self.facets else ()
+        return frozenset(PAYLOAD_FACETS).intersection((*self.facets, *power))
 
 
 def _action(reason: str) -> Ownership:
@@ -118,16 +120,20 @@ INSTANCE_EVENTS: Final[Mapping[str, Ownership]] = {
         (*_MOVED, RESIZE), "The source saved itself as the host, and the old flavor."
     ),
     "instance.live_migration_post_dest.end": Ownership(
-        (STATE, PLACEMENT, NETWORK), "The destination saved itself as the host; the rest was read before the migration."
+        (PLACEMENT, NETWORK), "The destination saved itself as the host before; the rest may have changed since."
     ),
     "instance.live_migration_rollback.end": Ownership(
         (STATE, NETWORK), "The source saved the state; the server never left it."
     ),
-    "instance.live_migration_abort.end": Ownership((STATE,), "The source saved the state of a migration in the queue."),
+    "instance.live_migration_abort.end": Ownership(
+        (STATE,),
+        "The source saved the state of a migration in the queue; that of a running one is a copy.",
+        method="on_instance_migration_aborted",
+    ),
     # Deletion
     "instance.delete.end": Ownership(
         (STATE,),
-        "Final if the state is deleted; Nova sends it after a deletion that failed, too.",
+        "Final with the state deleted or a deleted_at; Nova sends it after a deletion that failed, too.",
         method="on_instance_deleted",
     ),
     "instance.shutdown.end": _copied("A step of a deletion or a clean-up, which saves nothing."),

@@ -6,7 +6,7 @@ that was read earlier. Such an event tells only what its action itself found out
 
 The facets are:
 
-* ``state``: state, task_state, power_state
+* ``state``: state and task_state, and with them ``power``: power_state
 * ``placement``: host, node, availability zone
 * ``source``: the host that a resized instance left
 * ``addresses``: ip_addresses
@@ -47,10 +47,11 @@ OWNED: Final[dict[str, str]] = {
     "instance.resize_finish.start": "placement",
     "instance.resize_confirm.end": f"{_ACTION} source",
     "instance.resize_revert.end": f"{_MOVED} source",
-    # The destination saved, then set up the network, then published.
-    "instance.live_migration_post_dest.end": "state placement addresses",
+    # The destination saved, then set up the network, then published what it had saved.
+    "instance.live_migration_post_dest.end": "placement addresses",
     "instance.live_migration_rollback.end": "state addresses",
     "instance.live_migration_abort.end": "state",
+    "instance.live_migration_abort.end of a running one": "",
     "instance.delete.end": "state",
     "instance.interface_attach.end": "addresses",
     "instance.interface_detach.end": "addresses",
@@ -74,7 +75,8 @@ OWNED: Final[dict[str, str]] = {
 """Event type -> facets that it tells of a known instance."""
 
 FACETS: Final = {
-    **dict.fromkeys(("state", "task_state", "power_state"), "state"),
+    **dict.fromkeys(("state", "task_state"), "state"),
+    "power_state": "power",
     **dict.fromkeys(("host", "node", "availability_zone"), "placement"),
     **dict.fromkeys(("locked", "locked_reason"), "lock"),
     **dict.fromkeys(
