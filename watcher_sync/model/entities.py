@@ -162,6 +162,10 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
     image_id: Annotated[Text | None, In("details"), Doc("Its image; None when booted from a volume.")] = None
     metadata: Annotated[dict[str, Any] | None, In("details"), Doc("Key-value pairs of the owner.")] = None
     key_name: Annotated[Text | None, In("details"), Doc("Name of the key pair.")] = None
+    tags: Annotated[list[str] | None, In("tags"), Doc("Tags of the owner, sorted.")] = None
+    server_group: Annotated[Text | None, In("group"), Doc("Id of its server group, which only Nova's API tells.")] = (
+        None
+    )
     availability_zone: Annotated[Text | None, In("placement"), Doc("Availability zone that Nova gives.")] = None
     pinned_zone: Annotated[Text | None, In("pin"), Doc("Availability zone that its owner asked for.")] = None
     ip_addresses: Annotated[list[str] | None, In("network"), Doc("Fixed addresses, by interface.")] = None

@@ -128,7 +128,8 @@ class Ledger:
             if uuid in self._database.deleted:
                 return
             account = self._accounts[uuid] = Account()
-            owned = FIRST.removesuffix(" lock") if legacy else FIRST
+            more = " tags" if "tags" in owned else ""
+            owned = (FIRST.removesuffix(" lock") if legacy else FIRST) + more
         account.note(timestamp, owned)
         shown = account.shown
         for facet in owned.split():
@@ -289,6 +290,8 @@ def _instance(server: Server) -> dict[str, Any]:
         "image_id": record["image_uuid"] or None,
         "metadata": dict(record["metadata"]),
         "key_name": record["key_name"],
+        "tags": [],
+        "server_group": None,
         "pinned_zone": server.pinned_zone,
         "availability_zone": record["availability_zone"],
         "ip_addresses": list(record["ip_addresses"]),
@@ -325,6 +328,7 @@ def _reported(truth: dict[str, Any], account: Account) -> dict[str, Any]:
             row[field] = ANYTHING
     row["updated_at"] = ANYTHING
     row["pinned_zone"] = None
+    row["tags"] = row["tags"] if "tags" in account.shown else ANYTHING
     if account.source != truth["source_host"]:
         row["source_host"] = ANYTHING
     fault = (truth["fault_type"], truth["fault_message"])

@@ -112,6 +112,18 @@ def test_new_tags_are_published_by_the_api_without_a_save(play):
     assert vm(play(update(6, by=API, state="active", host=None))).state == "paused"
 
 
+def test_new_tags_are_those_of_the_instance_and_no_other_event_changes_them_in_any_order(new_player):
+    events = [
+        event("instance.create.end", 0, tags=["first"]),
+        update(5, tags=["first"], state="paused"),
+        update(6, by=API, tags=["b", "a"], state="active"),
+        event("instance.unpause.end", 9),
+    ]
+    for order in itertools.permutations(events):
+        found = vm(new_player().play(*order))
+        assert (found.tags, found.state) == (["a", "b"], "active")
+
+
 def test_post_dest_tells_the_host_and_not_what_changed_during_the_migration(play):
     play(created(), update(5, task_state="migrating", metadata={"new": "yes"}))
     moved = event("instance.live_migration_post_dest.end", 6, by=B, host="host2", node="host2", metadata={})

@@ -199,6 +199,11 @@ def fault(given: NotifiedFault | UnsetType | None, path: str = "fault") -> Field
     return without_unset({"fault_type": kind, "fault_message": message})
 
 
+def tags(data: InstanceData) -> Fields:
+    """The tags, where the payload has them."""
+    return {"tags": sorted(data.tags)} if isinstance(data.tags, list) else {}
+
+
 READERS: Final[Mapping[str, Callable[[InstanceData], Fields]]] = {
     ownership.STATE: state,
     ownership.POWER: power,
@@ -207,6 +212,7 @@ READERS: Final[Mapping[str, Callable[[InstanceData], Fields]]] = {
     ownership.FLAVOR: flavor,
     ownership.NETWORK: network,
     ownership.LOCK: lock,
+    ownership.TAGS: tags,
 }
 """Facet -> what reads it from a payload."""
 

@@ -29,7 +29,17 @@ from watcher_sync.handlers.nova import facets as payload_facets
 from watcher_sync.handlers.nova.facets import Fields, shared, without_unset
 from watcher_sync.handlers.nova.instances import instance_changes, is_row_deleted
 from watcher_sync.handlers.nova.ordering import event_version, request_version
-from watcher_sync.handlers.nova.ownership import API, FAULT, PLACEMENT, POWER, RESIZE, STATE, publishing_host, with_seen
+from watcher_sync.handlers.nova.ownership import (
+    API,
+    FAULT,
+    PLACEMENT,
+    POWER,
+    RESIZE,
+    STATE,
+    TAGS,
+    publishing_host,
+    with_seen,
+)
 from watcher_sync.handlers.nova.payloads import (
     AGGREGATE,
     COMPUTE_TASK,
@@ -49,6 +59,7 @@ _AGGREGATE_UPDATED = ("create", "update_prop", "update_metadata")
 
 _NOTHING: Final[frozenset[str]] = frozenset()
 _PLACED: Final = frozenset({PLACEMENT})
+_TAGGED: Final = frozenset({TAGS})
 _UPDATE: Final = ownership.OWNED["instance.update"]
 _UPDATE_UNPLACED: Final = _UPDATE - _PLACED
 
@@ -120,7 +131,7 @@ class NovaHandler(Handler):
         more: dict[str, Fields] = {}
         task, change = data.task_state, data.state_update
         if event.origin.startswith(API):
-            owned = _NOTHING
+            owned = _TAGGED
         elif task == "migrating":
             owned = _UPDATE_UNPLACED
         elif task == "resize_migrated" and change and change.data.old_task_state == task:

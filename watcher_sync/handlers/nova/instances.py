@@ -18,7 +18,7 @@ from watcher_sync.handlers import sortable
 from watcher_sync.handlers.nova import facets as payload_facets
 from watcher_sync.handlers.nova.facets import Fields
 from watcher_sync.handlers.nova.ordering import copy_version, event_version, is_copy, is_doubtful, lock_copy_version
-from watcher_sync.handlers.nova.ownership import DETAILS, FAULT, LOCK, PLACEMENT, POWER, STATE, with_seen
+from watcher_sync.handlers.nova.ownership import DETAILS, FAULT, LOCK, PLACEMENT, POWER, STATE, TAGS, with_seen
 from watcher_sync.handlers.nova.payloads import DATA, InstanceData
 from watcher_sync.model.changes import Change, Delete, Doubtful, Upsert, Version
 from watcher_sync.model.entities import Instance
@@ -50,7 +50,7 @@ def _plan(owned: frozenset[str]) -> tuple[tuple[tuple[str, Reader], ...], tuple[
         tuple(
             (facet, reader, _POSITION[facet])
             for facet, reader in readers.items()
-            if facet not in owned and facet is not LOCK
+            if facet not in owned and facet is not LOCK and facet is not TAGS
         ),
         LOCK not in owned,
     )

@@ -27,12 +27,13 @@ DETAILS: Final = "details"
 FLAVOR: Final = "flavor"
 NETWORK: Final = "network"
 LOCK: Final = "lock"
+TAGS: Final = "tags"
 RESIZE: Final = "resize"
 PIN: Final = "pin"
 FAULT: Final = "fault"
 
-PAYLOAD_FACETS: Final = (STATE, POWER, PLACEMENT, DETAILS, FLAVOR, NETWORK, LOCK)
-"""The facets that every instance payload has, saved or copied."""
+PAYLOAD_FACETS: Final = (STATE, POWER, PLACEMENT, DETAILS, FLAVOR, NETWORK, LOCK, TAGS)
+"""The facets that every instance payload has, saved or copied; TAGS only the payloads of events that own them."""
 
 
 class Ownership(msgspec.Struct, frozen=True):
@@ -68,7 +69,7 @@ _MOVED: Final = (STATE, PLACEMENT, DETAILS, FLAVOR, NETWORK)
 INSTANCE_EVENTS: Final[Mapping[str, Ownership]] = {
     # Building
     "instance.create.end": Ownership(
-        _MOVED, "The compute saved all of it; a lock of the meantime is known to the API only."
+        (*_MOVED, TAGS), "The compute saved all of it; a lock of the meantime is known to the API only."
     ),
     "instance.create.error": Ownership(
         (STATE, PLACEMENT, DETAILS, FLAVOR, FAULT),
@@ -77,7 +78,9 @@ INSTANCE_EVENTS: Final[Mapping[str, Ownership]] = {
     ),
     # What a conductor or the API saved
     "instance.update": Ownership(
-        _MOVED, "Published at each save, from the row as the database has it.", method="on_instance_update"
+        (*_MOVED, TAGS),
+        "Published at each save, from the row as the database has it.",
+        method="on_instance_update",
     ),
     "instance.lock": Ownership((LOCK,), "The API saved the lock and nothing else."),
     "instance.unlock": Ownership((LOCK,), "The API saved the lock and nothing else."),

@@ -10,10 +10,10 @@ The facets are:
 * ``placement``: host, node, availability zone
 * ``source``: the host that a resized instance left
 * ``addresses``: ip_addresses
-* ``flavor``, ``lock``
+* ``flavor``, ``lock``, ``tags``
 * ``attributes``: all others
 
-The first event of an instance reports all but the source.
+The first event of an instance reports all but the source and the tags.
 
 The simulator has this table apart from the handler's, because the ledger must not follow the handler's mistakes.
 """
@@ -36,8 +36,9 @@ OWNED: Final[dict[str, str]] = {
             "rescue", "unrescue", "shelve",
         )
     },
-    **{f"instance.{action}.end": _MOVED for action in ("create", "unshelve", "resize_finish")},
-    "instance.update": _MOVED,
+    **{f"instance.{action}.end": _MOVED for action in ("unshelve", "resize_finish")},
+    "instance.create.end": f"{_MOVED} tags",
+    "instance.update": f"{_MOVED} tags",
     "instance.lock": "lock",
     "instance.unlock": "lock",
     "instance.rebuild.end": "state placement attributes addresses",
@@ -59,7 +60,7 @@ OWNED: Final[dict[str, str]] = {
     "instance.shutdown.end": "",
     "instance.live_migration_force_complete.end": "",
     "instance.exists": "",
-    "instance.update of tags": "",
+    "instance.update of tags": "tags",
     "instance.volume_attach.end": "",
     "instance.volume_detach.end": "",
     "instance.volume_swap.end": "",

@@ -36,6 +36,21 @@ def test_changes_are_compared_without_a_list_of_everything(site: NovaSite, cloud
     assert cloud.requests.count("os-services") == before
 
 
+def test_tags_and_server_groups_are_those_of_the_cloud(site: NovaSite, cloud: FakeOpenStack):
+    first, second, third, *_ = cloud.inventory.servers
+    group = cloud.inventory.add_server_group("apart", [first, second])
+    for number in range(6):  # more than a page has
+        cloud.inventory.add_server_group(f"empty-{number}")
+    cloud.inventory.update_server(first, tags=("web", "edge"))
+    assert site.reconcile().complete
+    found = {one.id: (one.tags, one.server_group) for one in site.model.all("instance")}
+    assert [found[one] for one in (first, second, third)] == [(["edge", "web"], group.id), ([], group.id), ([], None)]
+    cloud.inventory.update_server(first, tags=())
+    del cloud.inventory.server_groups[group.id]
+    assert site.reconcile().complete
+    assert site.instances() == truth(cloud)
+
+
 def test_without_a_complete_inventory_no_changes_are_listed(site: NovaSite, cloud: FakeOpenStack):
     report = site.reconcile(CHANGES)
     assert (report.complete, report.requests, list(site.model.all("instance"))) == (True, 0, [])

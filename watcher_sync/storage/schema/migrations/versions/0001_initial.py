@@ -138,6 +138,8 @@ def _create_instances() -> None:
         sa.Column("image_id", sa.String(length=255)),
         sa.Column("metadata", JsonDocument()),
         sa.Column("key_name", sa.String(length=255)),
+        sa.Column("tags", JsonDocument()),
+        sa.Column("server_group", sa.String(length=255)),
         sa.Column("availability_zone", sa.String(length=255)),
         sa.Column("pinned_zone", sa.String(length=255)),
         sa.Column("ip_addresses", JsonDocument()),
