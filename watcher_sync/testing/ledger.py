@@ -293,7 +293,7 @@ def _instance(server: Server) -> dict[str, Any]:
         "tags": [],
         "server_group": None,
         "pinned_zone": server.pinned_zone,
-        "availability_zone": record["availability_zone"],
+        "availability_zone": record["availability_zone"] if server.host is None else server.host.availability_zone,
         "ip_addresses": list(record["ip_addresses"]),
         "created_at": _time(record["created_at"]),
         "updated_at": _time(record["updated_at"]),
