@@ -199,9 +199,13 @@ def fault(given: NotifiedFault | UnsetType | None, path: str = "fault") -> Field
     return without_unset({"fault_type": kind, "fault_message": message})
 
 
+_NO_TAGS: Final[list[str]] = []
+"""One object for all instances without tags. Never changed."""
+
+
 def tags(data: InstanceData) -> Fields:
     """The tags, where the payload has them."""
-    return {"tags": sorted(data.tags)} if isinstance(data.tags, list) else {}
+    return {"tags": sorted(data.tags) if data.tags else _NO_TAGS} if isinstance(data.tags, list) else {}
 
 
 READERS: Final[Mapping[str, Callable[[InstanceData], Fields]]] = {

@@ -143,9 +143,14 @@ def is_row_deleted(data: InstanceData) -> bool:
 def _overlaps(known: Instance, version: Version, data: InstanceData, change: Upsert) -> bool:
     """Whether the event may have been published before what is known, or after it, and says something else."""
     written = change.versions or ()
+    compared, doubtful = None, False
     for facet, position in _COMPARED:
         fields = change.facets.get(facet)
-        if not fields or facet in written or not is_doubtful(known.versions[position], version):
+        if not fields or facet in written:
+            continue
+        if (before := known.versions[position]) is not compared:  # most facets have one version
+            compared, doubtful = before, is_doubtful(before, version)
+        if not doubtful:
             continue
         for name, value in fields.items():
             if name != "updated_at" and getattr(known, name) != value:
