@@ -157,7 +157,7 @@ class MigrationPayload(msgspec.Struct, gc=False):
     uuid: str = ""
 
 
-class ServerGroup(msgspec.Struct, gc=False):
+class ServerGroupPayload(msgspec.Struct, gc=False):
     """A server group of ``/os-server-groups``."""
 
     id: str
@@ -167,7 +167,7 @@ class ServerGroup(msgspec.Struct, gc=False):
 class ServerGroupPage(msgspec.Struct, gc=False):
     """Some server groups; an empty page is the last one."""
 
-    server_groups: list[ServerGroup]
+    server_groups: list[ServerGroupPayload]
 
 
 class ServerPage(msgspec.Struct, gc=False):
