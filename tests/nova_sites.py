@@ -82,8 +82,8 @@ class NovaSite(Site):
 _FIELDS = (
     "name", "host_name", "project_id", "user_id", "host", "node", "source_host", "state", "task_state", "power_state",
     "locked", "locked_reason", "vcpus", "memory_mb", "disk_gb", "root_gb", "ephemeral_gb", "swap_mb", "flavor_id",
-    "flavor_name", "extra_specs", "image_id", "metadata", "key_name", "availability_zone", "pinned_zone",
-    "ip_addresses", "created_at", "updated_at", "launched_at", "fault_message",
+    "flavor_name", "extra_specs", "image_id", "metadata", "key_name", "tags", "server_group", "availability_zone",
+    "pinned_zone", "ip_addresses", "created_at", "updated_at", "launched_at", "fault_message",
 )  # fmt: skip
 
 
@@ -91,6 +91,7 @@ def truth(cloud: FakeOpenStack) -> dict[str, dict[str, Any]]:
     """Server -> the fields of its instance, as the cloud has them."""
     inventory = cloud.inventory
     sources = {one.server_id: one.source for one in inventory.migrations.values() if one.status == "finished"}
+    groups = {member: group.id for group in inventory.server_groups.values() for member in group.members}
     found = {}
     for server in inventory.servers.values():
         if server.deleted:
@@ -124,6 +125,8 @@ def truth(cloud: FakeOpenStack) -> dict[str, dict[str, Any]]:
             "image_id": server.image_id,
             "metadata": dict(server.metadata),
             "key_name": server.key_name,
+            "tags": sorted(server.tags),
+            "server_group": groups.get(server.id),
             "availability_zone": server.availability_zone if server.host is None else inventory.zone_of(server.host),
             "pinned_zone": server.pinned_availability_zone,
             "ip_addresses": list(server.addresses),

@@ -57,7 +57,10 @@ class Aggregate(Entity, frozen=True, kw_only=True, gc=False):
     name: Annotated[Text | None, In("state"), Doc("Name of the aggregate.")] = None
     number: Annotated[Count | None, In("state"), Doc("The id that Nova's API gives it.")] = None
     metadata: Annotated[dict[str, Any] | None, In("state"), Doc("Its key-value pairs.")] = None
-    hosts: Annotated[list[str] | None, In("state"), Doc("Its hosts, sorted.")] = None
+    hosts: Annotated[list[str] | None, In("hosts"), Doc("Its hosts, sorted.")] = None
+    joins: Annotated[
+        dict[str, Any] | None, In("hosts"), Doc("Hosts that joined after the last list of hosts, by version.")
+    ] = None
     availability_zone: Annotated[Text | None, In("state"), Doc("The zone of its hosts, where it sets one.")] = None
 
 
@@ -144,7 +147,7 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
     ] = None
     state: Annotated[Text | None, In("state"), Doc("Nova's vm_state, such as active or soft-deleted.")] = None
     task_state: Annotated[Text | None, In("state"), Doc("What Nova is doing with it now.")] = None
-    power_state: Annotated[Text | None, In("state"), Doc("Power state by the hypervisor.")] = None
+    power_state: Annotated[Text | None, In("power"), Doc("Power state by the hypervisor.")] = None
     locked: Annotated[bool | None, In("lock"), Doc("Whether an owner or operator locked it.")] = None
     locked_reason: Annotated[LongText | None, In("lock"), Doc("Why it was locked.")] = None
     vcpus: Annotated[Count | None, In("flavor"), Doc("Virtual CPUs.")] = None
@@ -161,11 +164,15 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
     image_id: Annotated[Text | None, In("details"), Doc("Its image; None when booted from a volume.")] = None
     metadata: Annotated[dict[str, Any] | None, In("details"), Doc("Key-value pairs of the owner.")] = None
     key_name: Annotated[Text | None, In("details"), Doc("Name of the key pair.")] = None
+    tags: Annotated[list[str] | None, In("tags"), Doc("Tags of the owner, sorted.")] = None
+    server_group: Annotated[Text | None, In("group"), Doc("Id of its server group, which only Nova's API tells.")] = (
+        None
+    )
     availability_zone: Annotated[Text | None, In("placement"), Doc("Availability zone that Nova gives.")] = None
     pinned_zone: Annotated[Text | None, In("pin"), Doc("Availability zone that its owner asked for.")] = None
     ip_addresses: Annotated[list[str] | None, In("network"), Doc("Fixed addresses, by interface.")] = None
     created_at: Annotated[datetime.datetime | None, In("details"), Doc("When it was created.")] = None
-    updated_at: Annotated[datetime.datetime | None, In("state"), Doc("When Nova last wrote it.")] = None
+    updated_at: Annotated[datetime.datetime | None, In("power"), Doc("When Nova last wrote it.")] = None
     launched_at: Annotated[datetime.datetime | None, In("details"), Doc("When it first ran.")] = None
     fault_type: Annotated[Text | None, In("fault"), Doc("Exception class of the last error event.")] = None
     fault_message: Annotated[

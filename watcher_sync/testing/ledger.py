@@ -128,12 +128,15 @@ class Ledger:
             if uuid in self._database.deleted:
                 return
             account = self._accounts[uuid] = Account()
-            owned = FIRST.removesuffix(" lock") if legacy else FIRST
+            more = " tags" if "tags" in owned else ""
+            owned = (FIRST.removesuffix(" lock") if legacy else FIRST) + more
         account.note(timestamp, owned)
         shown = account.shown
         for facet in owned.split():
             if facet == "source":
                 account.source = None if source is None else source.name
+            elif facet == "state":
+                shown["state"] = shown["power"] = record
             elif facet != "placement":
                 shown[facet] = record
             elif (placed := placed_by(event_type, record)) is not None:
@@ -149,7 +152,9 @@ class Ledger:
         """A conductor gave up; its event shows the state and the fault only."""
         account = self._accounts.setdefault(record["uuid"], Account())
         account.note(timestamp, "state")
-        account.shown["state"] = record if never_ran else {**record, "power_state": None}
+        account.shown["state"] = record
+        if never_ran:
+            account.shown.setdefault("power", record)
         account.fault = fault
 
     def service(self, host: Host, reported: Mapping[str, Any] | None) -> None:
@@ -227,6 +232,7 @@ def _aggregate(record: Mapping[str, Any]) -> dict[str, Any]:
         "number": record["id"],
         "metadata": dict(record["metadata"]),
         "hosts": sorted(record["hosts"]),
+        "joins": ANYTHING,
         "availability_zone": record["metadata"].get("availability_zone"),
     }
 
@@ -284,8 +290,10 @@ def _instance(server: Server) -> dict[str, Any]:
         "image_id": record["image_uuid"] or None,
         "metadata": dict(record["metadata"]),
         "key_name": record["key_name"],
+        "tags": [],
+        "server_group": None,
         "pinned_zone": server.pinned_zone,
-        "availability_zone": record["availability_zone"],
+        "availability_zone": record["availability_zone"] if server.host is None else server.host.availability_zone,
         "ip_addresses": list(record["ip_addresses"]),
         "created_at": _time(record["created_at"]),
         "updated_at": _time(record["updated_at"]),
@@ -320,6 +328,7 @@ def _reported(truth: dict[str, Any], account: Account) -> dict[str, Any]:
             row[field] = ANYTHING
     row["updated_at"] = ANYTHING
     row["pinned_zone"] = None
+    row["tags"] = row["tags"] if "tags" in account.shown else ANYTHING
     if account.source != truth["source_host"]:
         row["source_host"] = ANYTHING
     fault = (truth["fault_type"], truth["fault_message"])

@@ -36,7 +36,7 @@ class Marked:
         number, members = event.read()
         version = f"{number:09d}"
         yield Upsert("compute_node", "mark", version, {"service": {"disabled_reason": str(number)}})
-        yield Upsert("aggregate", "mark", version, {"state": {"number": number, "hosts": ["mark"]}})
+        yield Upsert("aggregate", "mark", version, {"state": {"number": number}, "hosts": {"hosts": ["mark"]}})
         for member in members:
             facets = by_facet("instance", name=f"i{member}", host="mark", metadata={"mark": str(number)})
             yield Upsert("instance", f"{member:032x}", version, facets)

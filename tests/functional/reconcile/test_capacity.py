@@ -30,6 +30,7 @@ from watcher_sync.testing.openstack import (
     Garbage,
     Inventory,
     forbidden,
+    marker_not_found,
     server_error,
     too_many_requests,
 )
@@ -110,6 +111,24 @@ def test_placement_reports_totals_reserved_amounts_ratios_usages_and_custom_clas
     assert node.capacity_source == "placement"
 
 
+def test_resource_providers_of_other_services_are_no_hosts_where_nova_marks_its_own(site, cloud):
+    here = site()
+    cloud.inventory.update_host("host-1", traits=("OWNER_CYBORG",))
+    cloud.inventory.update_host("host-2", traits=())
+    assert here.run().written == HOSTS - 2
+    assert {here.node(host).capacity_source for host in ("host-1", "host-2")} == {None}
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["not marked", "no such trait"])
+def test_all_resource_providers_are_hosts_where_nova_marks_none(site, cloud, known):
+    here = site()
+    for host in list(cloud.inventory.hosts):
+        cloud.inventory.update_host(host, traits=("COMPUTE_NODE",))
+    if not known:
+        cloud.fail(marker_not_found(), path="/resource_providers", when=lambda request: request.last("required"))
+    assert here.run().written == HOSTS
+
+
 def test_a_run_without_a_change_writes_no_row_and_asks_only_for_usages(site, cloud):
     here = site()
     first = here.run()
@@ -119,7 +138,7 @@ def test_a_run_without_a_change_writes_no_row_and_asks_only_for_usages(site, clo
     assert (second.written, here.head()) == (0, head)
     assert cloud.requests.count("/inventories") == 0
     assert cloud.requests.count("/usages") == HOSTS
-    assert (first.requests, second.requests) == (1 + 2 * HOSTS, 1 + HOSTS)
+    assert (first.requests, second.requests) == (2 + 2 * HOSTS, 2 + HOSTS)
 
 
 def test_a_changed_inventory_is_noticed_by_its_generation(site, cloud):

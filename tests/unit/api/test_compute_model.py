@@ -55,7 +55,10 @@ def host(name, **facets):
 
 def aggregate(name, number, *hosts):
     return Upsert(
-        "aggregate", f"uuid-{name}", version(), {"state": {"name": name, "number": number, "hosts": list(hosts)}}
+        "aggregate",
+        f"uuid-{name}",
+        version(),
+        {"state": {"name": name, "number": number}, "hosts": {"hosts": list(hosts)}},
     )
 
 

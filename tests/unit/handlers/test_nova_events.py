@@ -279,6 +279,7 @@ def test_a_service_tells_of_its_host_and_its_end_marks_or_removes_it(nova, play)
 
 def test_an_aggregate_gives_its_hosts_their_zone(nova, play):
     play(nova.service("service.create", "host1", sent=1), nova.service("service.create", "host2", sent=1))
+    play(nova.aggregate("aggregate.create.end", "a1", sent=1, hosts=["host2"], zone="z1"))
     snapshot = play(nova.aggregate("aggregate.add_host.end", "a1", sent=2, hosts=["host2", "host1"], zone="z1"))
     assert snapshot.get("aggregate", "a1").hosts == ["host1", "host2"]
     assert {n.id: n.availability_zone for n in snapshot.all("compute_node")} == {"host1": "z1", "host2": "z1"}

@@ -114,6 +114,18 @@ def aggregate_moves(nova):
     }
 
 
+def hosts_join_at_once(nova):
+    return [
+        nova.service("service.create", "host1", sent=0),
+        nova.aggregate("aggregate.create.end", A, sent=1, hosts=["host0"]),
+        nova.aggregate("aggregate.add_host.end", A, sent=2, hosts=["host0", "host3"]),
+        nova.aggregate("aggregate.add_host.end", A, sent=2.6, hosts=["host0", "host2"]),
+        nova.aggregate("aggregate.add_host.end", A, sent=3.3, hosts=["host0", "host1"]),
+        nova.aggregate("aggregate.update_metadata.end", A, sent=9, hosts=["host0", "host1", "host2"], zone="za"),
+        nova.aggregate("aggregate.add_host.end", A, sent=9.1, hosts=["host0", "host4"], zone="za"),
+    ], {"instances": {}, "nodes": {"host1": (False, False, "enabled", "za")}}
+
+
 HISTORIES = [
     resize_and_revert,
     live_migration_with_force_complete,
@@ -122,6 +134,7 @@ HISTORIES = [
     service_created_deleted_and_created_again,
     service_deleted_under_an_instance,
     aggregate_moves,
+    hosts_join_at_once,
 ]
 
 

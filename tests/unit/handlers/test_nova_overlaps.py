@@ -60,9 +60,9 @@ def test_an_evacuated_instance_has_the_zone_of_its_new_host_in_any_order(nova, n
     assert {name: getattr(instance, name) for name in there} == there
 
 
-@pytest.mark.parametrize(("method", "power"), [("build_instances", "pending"), ("rebuild_server", None)])
+@pytest.mark.parametrize("method", ["build_instances", "rebuild_server"])
 @pytest.mark.parametrize("order", list(itertools.permutations(range(2))))
-def test_a_scheduling_that_failed_leaves_the_same_state_in_any_order(nova, new_player, order, method, power):
+def test_a_scheduling_that_failed_leaves_the_same_state_in_any_order(nova, new_player, order, method):
     task = wrapped("ComputeTaskPayload", "1.0", {"instance_uuid": nova.VM, "state": "error", "reason": None})
     publisher = "nova-conductor:ctl"
     events = [
@@ -71,4 +71,4 @@ def test_a_scheduling_that_failed_leaves_the_same_state_in_any_order(nova, new_p
     ]
     instance = new_player().play(*(events[i] for i in order)).get("instance", nova.VM)
     assert (instance.state, instance.task_state) == ("error", None)
-    assert (instance.power_state, instance.updated_at) == (power, None)
+    assert (instance.power_state, instance.updated_at.second) == ("pending", 1)

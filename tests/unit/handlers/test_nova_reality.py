@@ -10,6 +10,7 @@ import json
 import pytest
 
 from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.handlers.nova.aggregates import MAX_JOINS
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Outcome, Seen
 from watcher_sync.testing.nova import notifications
@@ -111,11 +112,37 @@ def test_new_tags_are_published_by_the_api_without_a_save(play):
     assert vm(play(update(6, by=API, state="active", host=None))).state == "paused"
 
 
+def test_new_tags_are_those_of_the_instance_and_no_other_event_changes_them_in_any_order(new_player):
+    events = [
+        event("instance.create.end", 0, tags=["first"]),
+        update(5, tags=["first"], state="paused"),
+        update(6, by=API, tags=["b", "a"], state="active"),
+        event("instance.unpause.end", 9),
+    ]
+    for order in itertools.permutations(events):
+        found = vm(new_player().play(*order))
+        assert (found.tags, found.state) == (["a", "b"], "active")
+
+
 def test_post_dest_tells_the_host_and_not_what_changed_during_the_migration(play):
     play(created(), update(5, task_state="migrating", metadata={"new": "yes"}))
     moved = event("instance.live_migration_post_dest.end", 6, by=B, host="host2", node="host2", metadata={})
     found = vm(play(moved))
-    assert (found.host, found.task_state, found.metadata) == ("host2", None, {"new": "yes"})
+    assert (found.host, found.task_state, found.metadata) == ("host2", "migrating", {"new": "yes"})
+
+
+def test_a_server_stopped_between_the_switch_and_post_dest_is_stopped_in_any_order(new_player):
+    there = {"host": "host2", "node": "host2"}
+    events = [
+        created(),
+        update(5, old=("active", "migrating"), **there),
+        event("instance.power_off.end", 5.6, by=B, state="stopped", power_state="shutdown", **there),
+        event("instance.live_migration_post_dest.end", 6, by=B, ip_addresses=["10.0.0.9"], **there),
+    ]
+    for order in itertools.permutations(events):
+        found = vm(new_player().play(*order))
+        assert (found.host, found.state, found.power_state) == ("host2", "stopped", "shutdown")
+        assert found.ip_addresses == ["10.0.0.9"]
 
 
 @pytest.mark.parametrize("event_type", ["instance.interface_attach.end", "instance.interface_detach.end"])
@@ -144,6 +171,19 @@ def test_a_state_deleted_alone_is_taken_back_by_the_error_that_follows(play):
 def test_a_deletion_by_deleted_at_is_final(play):
     play(created(), update(5, state="deleted", deleted_at=stamp(5)))
     assert vm(play(update(6, state="error", old=("deleted", None)))) is None
+
+
+@pytest.mark.parametrize("state", ["error", "active", "stopped"])
+def test_a_delete_end_with_a_deleted_at_is_a_deletion_whatever_its_state(play, state):
+    play(created())
+    assert vm(play(event("instance.delete.end", 5, state=state, deleted_at=stamp(5)))) is None
+    assert vm(play(update(6, state=state))) is None
+
+
+def test_a_soft_deleted_server_whose_final_deletion_fails_lives(play):
+    play(created(), event("instance.soft_delete.end", 5, state="soft-delete", deleted_at=stamp(5)))
+    play(event("instance.delete.end", 9, state="error", deleted_at=stamp(5), terminated_at=stamp(8)))
+    assert vm(play()).state == "error"
 
 
 def test_a_soft_deleted_server_has_a_deleted_at_and_lives(play):
@@ -305,15 +345,54 @@ def test_a_chain_of_states_that_agrees_with_the_clocks_is_not_doubtful(player):
 # 7. Aggregates
 
 
-def test_two_hosts_added_to_an_aggregate_at_once_are_both_in_it(new_player):
+def aggregate(action, sent, *hosts, **fields):
+    return event(f"aggregate.{action}.end", sent, hosts=list(hosts), by=API, **fields)
+
+
+def the_aggregate(snapshot):
+    (found,) = snapshot.all("aggregate")
+    return found
+
+
+@pytest.mark.parametrize("apart", [0.0001, 0.65, 3600])
+def test_hosts_added_by_requests_that_list_only_their_own_are_all_in_it_in_any_order(new_player, apart):
     events = [
-        event("aggregate.create.end", 1, hosts=[], by=API),
-        event("aggregate.add_host.end", 5, hosts=["host1"], by=API),
-        event("aggregate.add_host.end", 5.1, hosts=["host2"], by=API),
+        aggregate("create", 1),
+        *(aggregate("add_host", 5 + i * apart, f"host{3 - i}") for i in range(3)),
     ]
-    (uuid,) = {e.read()["nova_object.data"]["uuid"] for e in events}
-    for order in itertools.permutations(events):
-        assert new_player().play(*order).get("aggregate", uuid).hosts == ["host1", "host2"]
+    ends = [the_aggregate(new_player().play(*order)) for order in itertools.permutations(events)]
+    assert {(tuple(one.hosts), one.versions) for one in ends} == {(("host1", "host2", "host3"), ends[0].versions)}
+
+
+def test_the_list_of_an_added_host_proves_no_other_host_and_leaves_doubt(player):
+    found = the_aggregate(player.play(aggregate("create", 1), aggregate("add_host", 5, "old", "host1")))
+    assert found.hosts == ["host1"]
+    assert player.doubtful == {("aggregate", found.id)}
+
+
+def test_a_host_added_to_an_aggregate_whose_hosts_are_known_is_not_doubtful(player):
+    player.play(aggregate("create", 1, "old"), aggregate("add_host", 5, "old", "host1"), aggregate("add_host", 6, "h2"))
+    assert player.doubtful == set()
+
+
+def test_a_late_list_of_hosts_leaves_the_hosts_that_joined_after_it_in_any_order(new_player):
+    events = [
+        aggregate("add_host", 2, "gone"),
+        aggregate("update_prop", 3, "listed", name="new"),
+        aggregate("add_host", 4, "fourth"),
+        aggregate("add_host", 5, "fifth"),
+    ]
+    ends = [the_aggregate(new_player().play(*order)) for order in itertools.permutations(events)]
+    assert ends[0].hosts == ["fifth", "fourth", "listed"]
+    assert {(tuple(one.hosts), tuple(one.joins), one.versions) for one in ends} == {
+        (("fifth", "fourth", "listed"), tuple(ends[0].joins), ends[0].versions)
+    }
+
+
+def test_an_aggregate_remembers_a_limited_number_of_joins_and_all_its_hosts(play):
+    found = the_aggregate(play(*(aggregate("add_host", n, f"host{n:03d}") for n in range(MAX_JOINS + 10))))
+    assert len(found.joins) == MAX_JOINS
+    assert found.hosts == [f"host{n:03d}" for n in range(MAX_JOINS + 10)]
 
 
 def test_the_list_of_an_aggregate_is_authoritative_in_create_and_update(play):
@@ -323,10 +402,10 @@ def test_the_list_of_an_aggregate_is_authoritative_in_create_and_update(play):
     assert (found.hosts, found.metadata, found.number) == (["host2"], {"a": "b"}, 1)
 
 
-def test_a_host_removed_from_an_aggregate_while_it_changes_marks_it_doubtful(player):
-    player.play(event("aggregate.add_host.end", 5, hosts=["host1", "host2"], by=API))
-    snapshot = player.play(event("aggregate.remove_host.end", 5.1, hosts=["host2"], by=API))
-    (found,) = snapshot.all("aggregate")
+@pytest.mark.parametrize("apart", [0.1, 3600])
+def test_a_host_removed_from_an_aggregate_marks_it_doubtful(player, apart):
+    player.play(aggregate("create", 5, "host1", "host2"))
+    found = the_aggregate(player.play(aggregate("remove_host", 5 + apart, "host2")))
     assert found.hosts == ["host2"]
     assert player.doubtful == {("aggregate", found.id)}
 
@@ -379,7 +458,7 @@ def test_a_conductor_that_gave_up_tells_state_task_and_fault(nova, play, task):
     assert (found.fault_type, found.fault_message) == ("NoValidHost", "none is left")
 
 
-def gave_up(nova, task, *, image=True, version="1.1"):
+def gave_up(nova, task, *, image=True, version="1.1", state="error"):
     """A conductor gave up, with the specification of the request."""
     flavor = {"flavorid": "9", "name": "wide", "vcpus": 3, "memory_mb": 300, "root_gb": 5, "ephemeral_gb": 1}
     flavor |= {"swap": 1025, "extra_specs": {"hw:cpu_policy": "dedicated"}}
@@ -393,7 +472,7 @@ def gave_up(nova, task, *, image=True, version="1.1"):
         if image
         else None,
     }
-    payload = {"instance_uuid": VM, "state": "error", "reason": notifications.fault("NoValidHost", "none is left")}
+    payload = {"instance_uuid": VM, "state": state, "reason": notifications.fault("NoValidHost", "none is left")}
     payload["request_spec"] = notifications.wrap("RequestSpecPayload", spec, version=version)
     wrapped = notifications.wrap("ComputeTaskPayload", payload, version="1.0")
     return nova.event(f"compute_task.{task}.error", wrapped, sent=10**7, publisher="nova-conductor:ctl")
@@ -441,7 +520,38 @@ def test_an_aborted_live_migration_in_the_queue_gives_the_state_back(play):
     assert (found.state, found.task_state, found.host) == ("active", None, "host1")
 
 
+def test_the_abort_of_a_running_live_migration_gives_no_state_back_in_any_order(new_player):
+    events = [
+        created(),
+        event("instance.live_migration_rollback.end", 5),
+        event("instance.live_migration_abort.end", 6, task_state="migrating"),
+    ]
+    for order in itertools.permutations(events):
+        found = vm(new_player().play(*order))
+        assert (found.state, found.task_state) == ("active", None)
+
+
 # Faults
+
+
+@pytest.mark.parametrize("task", ["build_instances", "migrate_server", "rebuild_server"])
+def test_a_conductor_that_gave_up_leaves_power_and_time_of_the_server_in_any_order(nova, new_player, task):
+    events = [
+        created(),
+        event("instance.power_off.end", 5, state="stopped", power_state="shutdown", updated_at=stamp(4)),
+        gave_up(nova, task, state="stopped"),
+    ]
+    ends = [vm(new_player().play(*order)) for order in itertools.permutations(events)]
+    assert {one.versions for one in ends} == {ends[0].versions}
+    times = {one.updated_at.isoformat() for one in ends}
+    assert {(one.state, one.power_state) for one in ends} == {("stopped", "shutdown")}
+    assert times == {stamp(4).replace("Z", "+00:00")}
+
+
+def test_the_fault_of_a_request_is_shown_until_the_next_successful_action_of_a_healthy_server(nova, play):
+    assert vm(play(created(), gave_up(nova, "migrate_server", state="active"))).fault_type == "NoValidHost"
+    found = vm(play(event("instance.power_off.end", 6_000_000, state="stopped")))
+    assert (found.state, found.fault_type, found.fault_message) == ("stopped", None, None)
 
 
 def test_a_fault_goes_when_the_instance_recovers(play):

@@ -21,7 +21,7 @@ def service(version, zone=None, host="host1"):
 
 
 def aggregate(version, hosts, zone, entity_id="agg"):
-    return Upsert("aggregate", entity_id, version, {"state": {"hosts": hosts, "availability_zone": zone}})
+    return Upsert("aggregate", entity_id, version, {"state": {"availability_zone": zone}, "hosts": {"hosts": hosts}})
 
 
 CAPACITY = Upsert("compute_node", "host1", "2", {"capacity": {"vcpus": 8}})

@@ -125,7 +125,8 @@ def test_the_anchor_facet_is_the_first_and_the_others_follow_in_declared_order()
     assert declared.facets == ("service", "hypervisor", "liveness", "zone", "capacity")
     assert declared.anchor_position == 0
     assert builtin_kinds()["instance"].facets == (
-        "state", "details", "placement", "resize", "lock", "flavor", "pin", "network", "fault",
+        "state", "details", "placement", "resize", "power", "lock", "flavor", "tags", "group", "pin", "network",
+        "fault",
     )  # fmt: skip
 
 

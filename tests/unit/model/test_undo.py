@@ -32,7 +32,7 @@ def service(host, version, zone=None):
 
 
 def aggregate(entity_id, version, hosts, zone):
-    return Upsert("aggregate", entity_id, version, {"state": {"hosts": hosts, "availability_zone": zone}})
+    return Upsert("aggregate", entity_id, version, {"state": {"availability_zone": zone}, "hosts": {"hosts": hosts}})
 
 
 CHANGES = st.one_of(

@@ -87,7 +87,7 @@ class Api:
         written(
             self.cycle,
             Upsert("instance", SERVER, "1", instance),
-            Upsert("aggregate", "aggregate", "1", {"state": {"name": "fast", "hosts": [NODE]}}),
+            Upsert("aggregate", "aggregate", "1", {"state": {"name": "fast"}, "hosts": {"hosts": [NODE]}}),
             Upsert("provider", "provider", "1", {"state": {"name": "p", "state": "available"}}),
             Upsert("cluster", "edge", "1", {"state": {"state": "connected"}}),
             Upsert("pod", POD, "1", {"state": {"project_id": OWN, "namespace": "n", "cluster": "edge", "node": NODE}}),

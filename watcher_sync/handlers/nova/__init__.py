@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dialect of Nova: versioned notifications become compute nodes and instances.
 
-``facets``     the facets of an instance as a payload has them
-``handler``    notifications become changes of compute nodes, instances and aggregates
-``instances``  the change of one instance: what an event owns, and what it copies
-``ordering``   the versions of Nova's events, and which orders are doubtful
-``ownership``  which facets each event type owns, and which compute published it
-``payloads``   decoding of the payloads, with a check of their versions
+``aggregates``  the hosts of an aggregate: those of its last list, and those that joined since
+``facets``      the facets of an instance as a payload has them
+``handler``     notifications become changes of compute nodes, instances and aggregates
+``instances``   the change of one instance: what an event owns, and what it copies
+``ordering``    the versions of Nova's events, and which orders are doubtful
+``ownership``   which facets each event type owns, and which compute published it
+``payloads``    decoding of the payloads, with a check of their versions
 """

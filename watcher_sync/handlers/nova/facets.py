@@ -41,12 +41,19 @@ _UTC = datetime.UTC
 
 
 def state(data: InstanceData) -> Fields:
-    """State, task and power."""
+    """State and task."""
     intern = sys.intern
     fields = {
         "state": intern(STATES.get(text, text)) if (text := data.state) else text,
         "task_state": intern(text) if (text := data.task_state) else text,
-        "power_state": intern(text) if (text := data.power_state) else text,
+    }
+    return fields if UNSET not in fields.values() else without_unset(fields)
+
+
+def power(data: InstanceData) -> Fields:
+    """Power, and the time of the write before."""
+    fields = {
+        "power_state": sys.intern(text) if (text := data.power_state) else text,
         "updated_at": _utc(time, "updated_at") if (time := data.updated_at) and time.tzinfo is not _UTC else time,
     }
     return fields if UNSET not in fields.values() else without_unset(fields)
@@ -192,13 +199,24 @@ def fault(given: NotifiedFault | UnsetType | None, path: str = "fault") -> Field
     return without_unset({"fault_type": kind, "fault_message": message})
 
 
+_NO_TAGS: Final[list[str]] = []
+"""One object for all instances without tags. Never changed."""
+
+
+def tags(data: InstanceData) -> Fields:
+    """The tags, where the payload has them."""
+    return {"tags": sorted(data.tags) if data.tags else _NO_TAGS} if isinstance(data.tags, list) else {}
+
+
 READERS: Final[Mapping[str, Callable[[InstanceData], Fields]]] = {
     ownership.STATE: state,
+    ownership.POWER: power,
     ownership.PLACEMENT: placement,
     ownership.DETAILS: details,
     ownership.FLAVOR: flavor,
     ownership.NETWORK: network,
     ownership.LOCK: lock,
+    ownership.TAGS: tags,
 }
 """Facet -> what reads it from a payload."""
 

@@ -6,7 +6,7 @@ Nova's events overtake each other, so no method depends on earlier events. Each 
 (:mod:`~watcher_sync.handlers.nova.ownership`).
 
 * An instance is deleted only if the payload has state ``deleted`` and the time of it, or comes with
-  ``instance.delete.end``.
+  ``instance.delete.end`` and one of both.
 * Only events of a compute service write a compute_node.
 * An event that its compute published is a sign of life of that host.
 
@@ -24,16 +24,22 @@ from msgspec import UNSET, UnsetType
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.base import Handler
+from watcher_sync.handlers.nova import aggregates, ownership
 from watcher_sync.handlers.nova import facets as payload_facets
-from watcher_sync.handlers.nova import ownership
 from watcher_sync.handlers.nova.facets import Fields, shared, without_unset
-from watcher_sync.handlers.nova.instances import instance_changes
-from watcher_sync.handlers.nova.ordering import (
-    event_version,
-    is_concurrent,
-    request_version,
+from watcher_sync.handlers.nova.instances import instance_changes, is_row_deleted
+from watcher_sync.handlers.nova.ordering import event_version, request_version
+from watcher_sync.handlers.nova.ownership import (
+    API,
+    FAULT,
+    PLACEMENT,
+    POWER,
+    RESIZE,
+    STATE,
+    TAGS,
+    publishing_host,
+    with_seen,
 )
-from watcher_sync.handlers.nova.ownership import API, FAULT, PLACEMENT, RESIZE, STATE, publishing_host, with_seen
 from watcher_sync.handlers.nova.payloads import (
     AGGREGATE,
     COMPUTE_TASK,
@@ -44,7 +50,7 @@ from watcher_sync.handlers.nova.payloads import (
     ServiceData,
     read,
 )
-from watcher_sync.model.changes import Change, Delete, Doubtful, Upsert, Version
+from watcher_sync.model.changes import Change, Delete, Doubtful, Upsert
 from watcher_sync.model.entities import Aggregate, ComputeNode, Instance
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.view import View
@@ -53,6 +59,7 @@ _AGGREGATE_UPDATED = ("create", "update_prop", "update_metadata")
 
 _NOTHING: Final[frozenset[str]] = frozenset()
 _PLACED: Final = frozenset({PLACEMENT})
+_TAGGED: Final = frozenset({TAGS})
 _UPDATE: Final = ownership.OWNED["instance.update"]
 _UPDATE_UNPLACED: Final = _UPDATE - _PLACED
 
@@ -124,7 +131,7 @@ class NovaHandler(Handler):
         more: dict[str, Fields] = {}
         task, change = data.task_state, data.state_update
         if event.origin.startswith(API):
-            owned = _NOTHING
+            owned = _TAGGED
         elif task == "migrating":
             owned = _UPDATE_UNPLACED
         elif task == "resize_migrated" and change and change.data.old_task_state == task:
@@ -170,36 +177,45 @@ class NovaHandler(Handler):
         data = read(event.data, INSTANCE)
         return instance_changes(event, view, data, _PLACED if data.host == publishing_host(event) else _NOTHING, {})
 
-    def on_instance_deleted(self, event: Event, view: View) -> Iterable[Change]:
-        """The instance exists no more, known or not; with another state its deletion failed.
+    def on_instance_migration_aborted(self, event: Event, view: View) -> Iterable[Change]:
+        """A migration in the queue ends at once; a running one ends later, and says so itself.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, INSTANCE)
-        if data.state == "deleted":
+        owned = _NOTHING if data.task_state == "migrating" else ownership.OWNED[event.type]
+        return instance_changes(event, view, data, owned, {})
+
+    def on_instance_deleted(self, event: Event, view: View) -> Iterable[Change]:
+        """The instance exists no more, known or not; its deletion failed if neither its state nor a time says so.
+
+        A soft-deleted one has a time, too.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        data = read(event.data, INSTANCE)
+        if data.state == "deleted" or (data.state != "soft-delete" and is_row_deleted(data)):
             return with_seen(event, Delete("instance", data.id, event_version(event)))
         return instance_changes(event, view, data, ownership.OWNED[event.type], {}, doubt=True)
 
     def on_compute_task_error(self, event: Event, view: View) -> Iterable[Change]:
         """The conductor gave up: the payload has the state of the instance, and the specification of the request.
 
-        It writes all fields of the facet, because a field that an event leaves out keeps what came first. A server
-        that was not built never ran. No other event may tell its flavor and owner, so those of its request count until
-        one does. The request of a resize has the new flavor, and tells nothing of the instance.
+        A server that was not built never ran. No other event may tell its power, flavor and owner, so those of its
+        request count until one does. The request of a resize has the new flavor, and tells nothing of the instance.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, COMPUTE_TASK)
         stated = data.state
         state = without_unset({"state": shared(payload_facets.STATES.get(stated, stated) if stated else stated)})
-        never_ran = event.type == "compute_task.build_instances.error"
-        power = "pending" if never_ran else None
-        rest = {"task_state": None, "power_state": power, "updated_at": None}
-        facets: dict[str, Fields] = {STATE: {**state, **rest}}
+        facets: dict[str, Fields] = {STATE: {**state, "task_state": None}}
         if fields := payload_facets.fault(data.fault, "reason"):
             facets[FAULT] = fields
         version = event_version(event, stated)
-        request = payload_facets.requested(data) if never_ran else {}
+        request: dict[str, Fields] = {}
+        if event.type == "compute_task.build_instances.error":
+            request = {POWER: {"power_state": "pending", "updated_at": None}, **payload_facets.requested(data)}
         versions = dict.fromkeys(request, request_version(version)) or None
         change = Upsert("instance", data.id, version, {**facets, **request}, versions)
         return (change, Doubtful("instance", data.id))
@@ -236,29 +252,25 @@ class NovaHandler(Handler):
 
         :raises InvalidEvent: naming the field that is wrong.
         """
-        data = read(event.data, AGGREGATE)
-        return (Upsert("aggregate", data.id, event_version(event), {"state": _aggregate(data)}),)
+        return (_listed_aggregate(event, view, read(event.data, AGGREGATE)),)
 
     def on_aggregate_host_added(self, event: Event, view: View) -> Iterable[Change]:
-        """An aggregate has one host more, the last one of the list.
-
-        Two requests at once each list only their own host. So a list that was read at nearly the same time as the
-        known one removes no host.
+        """An aggregate has one host more, the last one of the list. Others of the list may be wrong, or missing.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, AGGREGATE)
-        version, fields = event_version(event), _aggregate(data)
-        known = _concurrent_aggregate(view, data.id, version)
-        if known is None or not data.hosts:
-            return (Upsert("aggregate", data.id, version, {"state": fields}),)
-        hosts = sorted({*(known.hosts or ()), data.hosts[-1]})
-        if version > known.versions[0]:
-            return (Upsert("aggregate", data.id, version, {"state": {**fields, "hosts": hosts}}),)
-        if version == known.versions[0] or hosts == known.hosts:
-            return (Upsert("aggregate", data.id, version, {"state": fields}),)
-        late = Version(f"{known.versions[0]}+")
-        return (Upsert("aggregate", data.id, late, {"state": {"hosts": hosts}}), Doubtful("aggregate", data.id))
+        version, known = event_version(event), _known_aggregate(view, data.id)
+        facets: dict[str, Fields] = {"state": _aggregate(data)}
+        hosts = data.hosts or []
+        members = aggregates.joined(known, sys.intern(hosts[-1]), version) if hosts else None
+        if members is None:
+            return (Upsert("aggregate", data.id, version, facets),)
+        facets[aggregates.HOSTS], since = members
+        change = Upsert("aggregate", data.id, version, facets, {aggregates.HOSTS: since})
+        if known is not None and facets[aggregates.HOSTS]["hosts"] == sorted({*(known.hosts or ()), *hosts}):
+            return (change,)
+        return (change, Doubtful("aggregate", data.id))
 
     def on_aggregate_host_removed(self, event: Event, view: View) -> Iterable[Change]:
         """An aggregate has one host less; the payload does not say which one.
@@ -266,11 +278,7 @@ class NovaHandler(Handler):
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, AGGREGATE)
-        version = event_version(event)
-        change = Upsert("aggregate", data.id, version, {"state": _aggregate(data)})
-        if _concurrent_aggregate(view, data.id, version) is None:
-            return (change,)
-        return (change, Doubtful("aggregate", data.id))
+        return (_listed_aggregate(event, view, data), Doubtful("aggregate", data.id))
 
     def on_aggregate_deleted(self, event: Event, view: View) -> Iterable[Change]:
         """An aggregate exists no more.
@@ -300,22 +308,25 @@ def _aggregate(data: AggregateData) -> Fields:
             "name": data.name,
             "number": data.number,
             "metadata": data.metadata,
-            "hosts": _hosts(data),
             "availability_zone": _zone(data),
         }
     )
 
 
-def _concurrent_aggregate(view: View, aggregate_id: str, version: Version) -> Aggregate | None:
-    """The known aggregate, if it was written at nearly the same time."""
+def _known_aggregate(view: View, aggregate_id: str) -> Aggregate | None:
     known = view.get("aggregate", aggregate_id)
-    return known if isinstance(known, Aggregate) and is_concurrent(known.versions[0], version) else None
+    return known if isinstance(known, Aggregate) else None
 
 
-def _hosts(data: AggregateData) -> list[str] | UnsetType | None:
-    if data.hosts is None or data.hosts is UNSET:
-        return data.hosts
-    return sorted({sys.intern(host) for host in data.hosts})
+def _listed_aggregate(event: Event, view: View, data: AggregateData) -> Upsert:
+    """An aggregate of which the payload lists all hosts."""
+    version = event_version(event)
+    facets: dict[str, Fields] = {"state": _aggregate(data)}
+    if not isinstance(data.hosts, list):
+        return Upsert("aggregate", data.id, version, facets)
+    hosts = {sys.intern(host) for host in data.hosts}
+    facets[aggregates.HOSTS], since = aggregates.listed(_known_aggregate(view, data.id), hosts, version)
+    return Upsert("aggregate", data.id, version, facets, {aggregates.HOSTS: since})
 
 
 def _zone(data: AggregateData) -> str | UnsetType | None:

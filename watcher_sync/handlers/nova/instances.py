@@ -18,7 +18,7 @@ from watcher_sync.handlers import sortable
 from watcher_sync.handlers.nova import facets as payload_facets
 from watcher_sync.handlers.nova.facets import Fields
 from watcher_sync.handlers.nova.ordering import copy_version, event_version, is_copy, is_doubtful, lock_copy_version
-from watcher_sync.handlers.nova.ownership import DETAILS, FAULT, LOCK, PLACEMENT, STATE, with_seen
+from watcher_sync.handlers.nova.ownership import DETAILS, FAULT, LOCK, PLACEMENT, POWER, STATE, TAGS, with_seen
 from watcher_sync.handlers.nova.payloads import DATA, InstanceData
 from watcher_sync.model.changes import Change, Delete, Doubtful, Upsert, Version
 from watcher_sync.model.entities import Instance
@@ -28,7 +28,7 @@ from watcher_sync.model.view import View
 _POSITION: Final = kind_of(Instance).facet_position
 _STATE_POSITION: Final = _POSITION[STATE]
 _LOCK_POSITION: Final = _POSITION[LOCK]
-_COMPARED: Final = ((STATE, _STATE_POSITION), (PLACEMENT, _POSITION[PLACEMENT]))
+_COMPARED: Final = tuple((facet, _POSITION[facet]) for facet in (STATE, POWER, PLACEMENT))
 """The facets in which an event of another clock may contradict what is known."""
 
 _UNRECOVERED: Final = ("error", "building", "deleted")
@@ -50,7 +50,7 @@ def _plan(owned: frozenset[str]) -> tuple[tuple[tuple[str, Reader], ...], tuple[
         tuple(
             (facet, reader, _POSITION[facet])
             for facet, reader in readers.items()
-            if facet not in owned and facet is not LOCK
+            if facet not in owned and facet is not LOCK and facet is not TAGS
         ),
         LOCK not in owned,
     )
@@ -76,7 +76,7 @@ def instance_changes(
     state = data.state
     version = event_version(event, state)
     if state == "deleted":
-        if _is_row_deleted(data):
+        if is_row_deleted(data):
             return with_seen(event, Delete("instance", data.id, version))
         doubt = True
     found = view.get("instance", data.id)
@@ -132,7 +132,7 @@ def _add_copies(
     return versions
 
 
-def _is_row_deleted(data: InstanceData) -> bool:
+def is_row_deleted(data: InstanceData) -> bool:
     """Whether Nova deleted the row; a soft deletion sets ``deleted_at`` before the compute ends the instance."""
     if not data.deleted_at or not data.terminated_at:
         return bool(data.deleted_at)
@@ -143,9 +143,14 @@ def _is_row_deleted(data: InstanceData) -> bool:
 def _overlaps(known: Instance, version: Version, data: InstanceData, change: Upsert) -> bool:
     """Whether the event may have been published before what is known, or after it, and says something else."""
     written = change.versions or ()
+    compared, doubtful = None, False
     for facet, position in _COMPARED:
         fields = change.facets.get(facet)
-        if not fields or facet in written or not is_doubtful(known.versions[position], version):
+        if not fields or facet in written:
+            continue
+        if (before := known.versions[position]) is not compared:  # most facets have one version
+            compared, doubtful = before, is_doubtful(before, version)
+        if not doubtful:
             continue
         for name, value in fields.items():
             if name != "updated_at" and getattr(known, name) != value:

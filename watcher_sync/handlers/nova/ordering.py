@@ -37,9 +37,6 @@ _BUILDING_STATE: Final = "building"
 MAX_CLOCK_DIFFERENCE: Final = 1_000_000
 """Microseconds that the clocks of two publishers may be apart before orders become wrong unnoticed."""
 
-MAX_READ_AGE: Final = 500_000
-"""Microseconds between the read of an aggregate in a request and the event that reports its change."""
-
 _PUBLICATION: Final = slice(1, 18)
 _CLOCK: Final = slice(18, 21)
 _LISTED_CLOCK: Final = "000"
@@ -104,19 +101,10 @@ def is_doubtful(known: Version, new: Version) -> bool:
     """
     if known[_CLOCK] == new[_CLOCK] or known[:1] != new[:1] or new[:1] == _COPY:
         return False
-    return _within(known, new, MAX_CLOCK_DIFFERENCE)
-
-
-def is_concurrent(known: Version, new: Version) -> bool:
-    """Whether the sender of one may have read the entity before the sender of the other wrote it."""
-    return known[:1] == new[:1] == _WRITTEN and _within(known, new, MAX_READ_AGE)
-
-
-def _within(one: Version, other: Version, microseconds: int) -> bool:
-    first, second = one[_PUBLICATION], other[_PUBLICATION]
+    first, second = known[_PUBLICATION], new[_PUBLICATION]
     if not (len(first) == len(second) == 17 and first.isdecimal() and second.isdecimal()):
         return False  # not all versions are made here
-    return abs(int(first) - int(second)) < microseconds
+    return abs(int(first) - int(second)) < MAX_CLOCK_DIFFERENCE
 
 
 def _published(event: Event) -> str:

@@ -21,17 +21,19 @@ from watcher_sync.handlers import sortable
 from watcher_sync.model.changes import Change, Seen
 
 STATE: Final = "state"
+POWER: Final = "power"
 PLACEMENT: Final = "placement"
 DETAILS: Final = "details"
 FLAVOR: Final = "flavor"
 NETWORK: Final = "network"
 LOCK: Final = "lock"
+TAGS: Final = "tags"
 RESIZE: Final = "resize"
 PIN: Final = "pin"
 FAULT: Final = "fault"
 
-PAYLOAD_FACETS: Final = (STATE, PLACEMENT, DETAILS, FLAVOR, NETWORK, LOCK)
-"""The facets that every instance payload has, saved or copied."""
+PAYLOAD_FACETS: Final = (STATE, POWER, PLACEMENT, DETAILS, FLAVOR, NETWORK, LOCK, TAGS)
+"""The facets that every instance payload has, saved or copied; TAGS only the payloads of events that own them."""
 
 
 class Ownership(msgspec.Struct, frozen=True):
@@ -44,8 +46,9 @@ class Ownership(msgspec.Struct, frozen=True):
 
     @property
     def owned(self) -> frozenset[str]:
-        """The facets of :data:`PAYLOAD_FACETS` among its own."""
-        return frozenset(self.facets).intersection(PAYLOAD_FACETS)
+        """The facets of :data:`PAYLOAD_FACETS` among its own. Who saves the state saves the power with it."""
+        power = (POWER,) if STATE in self.facets else ()
+        return frozenset(PAYLOAD_FACETS).intersection((*self.facets, *power))
 
 
 def _action(reason: str) -> Ownership:
@@ -66,7 +69,7 @@ _MOVED: Final = (STATE, PLACEMENT, DETAILS, FLAVOR, NETWORK)
 INSTANCE_EVENTS: Final[Mapping[str, Ownership]] = {
     # Building
     "instance.create.end": Ownership(
-        _MOVED, "The compute saved all of it; a lock of the meantime is known to the API only."
+        (*_MOVED, TAGS), "The compute saved all of it; a lock of the meantime is known to the API only."
     ),
     "instance.create.error": Ownership(
         (STATE, PLACEMENT, DETAILS, FLAVOR, FAULT),
@@ -75,7 +78,9 @@ INSTANCE_EVENTS: Final[Mapping[str, Ownership]] = {
     ),
     # What a conductor or the API saved
     "instance.update": Ownership(
-        _MOVED, "Published at each save, from the row as the database has it.", method="on_instance_update"
+        (*_MOVED, TAGS),
+        "Published at each save, from the row as the database has it.",
+        method="on_instance_update",
     ),
     "instance.lock": Ownership((LOCK,), "The API saved the lock and nothing else."),
     "instance.unlock": Ownership((LOCK,), "The API saved the lock and nothing else."),
@@ -118,16 +123,20 @@ INSTANCE_EVENTS: Final[Mapping[str, Ownership]] = {
         (*_MOVED, RESIZE), "The source saved itself as the host, and the old flavor."
     ),
     "instance.live_migration_post_dest.end": Ownership(
-        (STATE, PLACEMENT, NETWORK), "The destination saved itself as the host; the rest was read before the migration."
+        (PLACEMENT, NETWORK), "The destination saved itself as the host before; the rest may have changed since."
     ),
     "instance.live_migration_rollback.end": Ownership(
         (STATE, NETWORK), "The source saved the state; the server never left it."
     ),
-    "instance.live_migration_abort.end": Ownership((STATE,), "The source saved the state of a migration in the queue."),
+    "instance.live_migration_abort.end": Ownership(
+        (STATE,),
+        "The source saved the state of a migration in the queue; that of a running one is a copy.",
+        method="on_instance_migration_aborted",
+    ),
     # Deletion
     "instance.delete.end": Ownership(
         (STATE,),
-        "Final if the state is deleted; Nova sends it after a deletion that failed, too.",
+        "Final with the state deleted or a deleted_at; Nova sends it after a deletion that failed, too.",
         method="on_instance_deleted",
     ),
     "instance.shutdown.end": _copied("A step of a deletion or a clean-up, which saves nothing."),

@@ -120,6 +120,7 @@ class InstanceData(msgspec.Struct, gc=False, kw_only=True):
     image_id: Text | UnsetType | None = field(default=UNSET, name="image_uuid")
     metadata: dict[str, str] | UnsetType = UNSET
     key_name: Text | UnsetType | None = UNSET
+    tags: list[Text] | UnsetType | None = UNSET
     availability_zone: Text | UnsetType | None = UNSET
     ip_addresses: list[Ip] | UnsetType = UNSET
     created_at: datetime.datetime | UnsetType | None = UNSET

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The provider of Placement: inventories and usages of resource providers.
 
-One request lists all resource providers. Placement has no list of inventories or usages, so both cost a request per
-resource provider. A generation of a resource provider that is unchanged saves the request of its inventory, because
-every change of an inventory increases it. So a run of N resource providers costs at most 1 + 2 N requests, and 1 + N
-where no inventory changed. Several threads share the connections of one session.
+One request lists all resource providers, and one those of Nova. Placement has no list of inventories or usages, so both
+cost a request per resource provider. An unchanged generation of a resource provider saves the request of its inventory.
+So a run of N resource providers costs at most 2 + 2 N requests, and 2 + N where no inventory changed. Several threads
+share the connections of one session.
 
-Nested resource providers, such as NUMA cells, count as part of their root. Amounts of one resource class are summed.
+Nova marks its resource providers with a trait since 2026. Where it does, others are no hosts. Nested resource
+providers, such as NUMA cells, count as part of their root. Amounts of one resource class are summed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from oslo_config import cfg
 from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity, ResourceInventory
 from watcher_sync.reconcile.openstack import (
     PLACEMENT,
+    CloudBadRequest,
     CloudClient,
     CloudError,
     CloudNotFound,
@@ -29,8 +31,10 @@ from watcher_sync.reconcile.openstack import (
     OpenStackCloud,
 )
 
-_HIGHEST: Final = (1, 14)
-"""The first version with roots of nested resource providers; later ones add nothing that is read here."""
+_HIGHEST: Final = (1, 18)
+"""The first version that lists resource providers by traits; roots of nested ones came with 1.14."""
+_OWNED: Final = {"required": "OWNER_NOVA"}
+"""Lists what Nova made itself, and not Neutron or Cyborg."""
 
 
 class _ResourceProvider(msgspec.Struct):
@@ -117,7 +121,8 @@ The connections stay open between the requests of a run.
         try:
             client = clients.own()
             version = client.negotiate(PLACEMENT, _HIGHEST)
-            found = client.read(_LIST, PLACEMENT, "/resource_providers", microversion=version).resource_providers
+            listed = client.read(_LIST, PLACEMENT, "/resource_providers", microversion=version).resource_providers
+            found = _without_foreign(listed, client, version)
             parts = self._read(found, clients, version)
         except CloudError as exc:
             raise CapacityError(str(exc)) from exc
@@ -152,6 +157,27 @@ The connections stay open between the requests of a run.
             return {one.uuid: part for one, part in zip(found, parts, strict=True) if part is not None}
         finally:
             workers.shutdown(cancel_futures=True)
+
+
+def _without_foreign(
+    found: Sequence[_ResourceProvider], client: CloudClient, version: str
+) -> Sequence[_ResourceProvider]:
+    """The resource providers without the trees of other services; all of them where Nova marks none.
+
+    :raises CloudError: those of Nova cannot be listed.
+    """
+    if int(version.partition(".")[2]) < _HIGHEST[1]:
+        return found
+    try:
+        owned = client.read(_LIST, PLACEMENT, "/resource_providers", params=_OWNED, microversion=version)
+    except CloudBadRequest:  # Placement does not know the trait
+        return found
+    roots = {_root(one) for one in owned.resource_providers}
+    return [one for one in found if _root(one) in roots] if roots else found
+
+
+def _root(one: _ResourceProvider) -> str:
+    return one.root_provider_uuid or one.uuid
 
 
 def _get(client: CloudClient, decoder: msgspec.json.Decoder[T], path: str, version: str) -> T:
@@ -202,7 +228,7 @@ def by_root(found: Iterable[_ResourceProvider], parts: Mapping[str, _Part]) -> l
     roots: dict[str, list[_Part]] = {}
     names: dict[str, str] = {}
     for one in found:
-        root = one.root_provider_uuid or one.uuid
+        root = _root(one)
         if one.uuid == root:
             names[root] = one.name
         if one.uuid in parts:

@@ -57,6 +57,7 @@ class CloudComparer:
         self._base = base
         self._result = NovaComparison()
         self._flavors: Flavors | None = None
+        self._groups: Mapping[str, str] | None = None
         self._sources: Mapping[str, str] | None = None
         self._sources_wanted = True
         self._selection: Selection | None = None
@@ -71,6 +72,19 @@ class CloudComparer:
         :raises ReconcileError: nothing could be listed.
         """
         result = self._result
+        self.compare_hosts()
+        self._list_shared()
+        result.sizes[INSTANCE] = 0
+        self._compare_servers()
+        if not result.complete and "servers" in result.failures and not result.looked_at:
+            raise ReconcileError(f"Nova cannot be listed: {result.failures['servers']}")
+        return result
+
+    def compare_hosts(self) -> NovaComparison:
+        """Compare all hosts and aggregates.
+
+        :raises ReconcileError: the hosts that the options leave out are unknown.
+        """
         hosts_base = self._base()
         services = self._listed("services", self._api.services)
         hypervisors = self._listed("hypervisors", self._api.hypervisors)
@@ -83,12 +97,7 @@ class CloudComparer:
             self._compare_nodes(hosts_base, services, hypervisors, aggregates)
         if aggregates is not None:
             self._compare_aggregates(aggregates_base, aggregates)
-        self._list_flavors()
-        result.sizes[INSTANCE] = 0
-        self._compare_servers()
-        if not result.complete and "servers" in result.failures and not result.looked_at:
-            raise ReconcileError(f"Nova cannot be listed: {result.failures['servers']}")
-        return result
+        return self._result
 
     def _leave_out_unknown_types(self, hosts: Iterable[str]) -> None:
         """Leave out the hosts that could be bare metal, and say so."""
@@ -166,8 +175,9 @@ class CloudComparer:
         :raises ReconcileError: they could not be listed.
         """
         base = self._base()
-        self._select_known(base)
-        self._list_flavors()
+        if self._selection is None:
+            self._select_known(base)
+        self._list_shared()
         self._result.sizes[INSTANCE] = base.view.count(INSTANCE)
         if not self._compare_pages(since):
             raise ReconcileError(f"Nova's changes cannot be listed: {self._result.failures['servers']}")
@@ -249,7 +259,7 @@ class CloudComparer:
     def _compare_server(self, server: ServerPayload, base: Base) -> None:
         known = base.view.get(INSTANCE, server.id)
         model = known if isinstance(known, Instance) else None
-        facets = instance_facets(server, model, self._flavors) | self._resize(server, model)
+        facets = instance_facets(server, model, self._flavors, self._groups) | self._resize(server, model)
         if what := base.diverging(INSTANCE, server.id, facets):
             self._result.found.append(what)
 
@@ -259,7 +269,7 @@ class CloudComparer:
         server = self._api.server(server_id)
         if server is not None and not server.is_deleted:
             if self._flavors is None:
-                self._list_flavors()
+                self._list_shared()
             self._compare_listed(server, base, [])
             return True
         model = base.view.get(INSTANCE, server_id)
@@ -313,9 +323,11 @@ class CloudComparer:
             return {}
         return resize_facet(self._sources[server.id])
 
-    def _list_flavors(self) -> None:
+    def _list_shared(self) -> None:
+        """List what servers share: flavors and server groups."""
         found = self._listed("flavors", self._api.flavors)
         self._flavors = None if found is None else Flavors(found)
+        self._groups = self._listed("server groups", self._api.groups_of_servers)
 
     def _select(
         self,

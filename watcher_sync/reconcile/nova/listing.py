@@ -28,6 +28,7 @@ from watcher_sync.reconcile.nova.payloads import (
     MigrationPage,
     MigrationPayload,
     ServerAnswer,
+    ServerGroupPage,
     ServerPage,
     ServerPayload,
     ServiceList,
@@ -65,6 +66,7 @@ _server = _Decoder(ServerAnswer)
 _hypervisors = _Decoder(HypervisorPage)
 _flavors = _Decoder(FlavorPage)
 _migrations = _Decoder(MigrationPage)
+_server_groups = _Decoder(ServerGroupPage)
 _services = _Decoder(ServiceList)
 _aggregates = _Decoder(AggregateList)
 
@@ -161,6 +163,21 @@ class NovaApi:
         """
         params = {"is_public": "None", "limit": str(_LIMIT)}
         return [flavor for page in self._pages(_flavors, "/flavors/detail", params, "id") for flavor in page.items]
+
+    def groups_of_servers(self) -> dict[str, str]:
+        """Return server -> id of its server group; a server has at most one.
+
+        :raises CloudError: the list cannot be read.
+        """
+        found: dict[str, str] = {}
+        offset = 0
+        while True:
+            params = {"all_projects": "True", "limit": str(_LIMIT), "offset": str(offset)}
+            page: ServerGroupPage = self._read(_server_groups, "/os-server-groups", params)
+            if not page.server_groups:
+                return found
+            offset += len(page.server_groups)
+            found |= {server: group.id for group in page.server_groups for server in group.members}
 
     def sources_of_resizes(self) -> dict[str, str]:
         """Return server -> the host that it was resized from, for resizes that are neither confirmed nor reverted.

@@ -67,11 +67,14 @@ class Flavors:
         return flavor.id if flavor.sizes() == sizes else None
 
 
-def instance_facets(server: ServerPayload, known: Instance | None, flavors: Flavors | None) -> Facets:
+def instance_facets(
+    server: ServerPayload, known: Instance | None, flavors: Flavors | None, groups: Mapping[str, str] | None
+) -> Facets:
     """Return what the API says of a server.
 
     :param known: the instance in the model; its values stay where the API's wording has the same meaning.
     :param flavors: None if they could not be listed.
+    :param groups: server -> server group; None if they could not be listed.
     """
     intern = shared
     fields: dict[str, Any] = {
@@ -85,6 +88,8 @@ def instance_facets(server: ServerPayload, known: Instance | None, flavors: Flav
         "image_id": _image_id(server),
         "metadata": server.metadata,
         "key_name": intern(server.key_name),
+        "tags": _tags(server, known),
+        "server_group": UNSET if groups is None else groups.get(server.id),
         "availability_zone": intern(_text(server.availability_zone)),
         "ip_addresses": _addresses(server, known),
         "created_at": _time(server.created_at),
@@ -221,6 +226,13 @@ def _addresses(server: ServerPayload, known: Instance | None) -> list[str] | Uns
     if known is not None and sorted(known.ip_addresses or ()) == sorted(found):
         return UNSET
     return found
+
+
+def _tags(server: ServerPayload, known: Instance | None) -> list[str] | UnsetType:
+    """Return the tags; UNSET if there are none and the model knows of none."""
+    if isinstance(server.tags, UnsetType) or (not server.tags and known is not None and not known.tags):
+        return UNSET
+    return sorted(server.tags)
 
 
 def _fault(server: ServerPayload, known: Instance | None) -> dict[str, Any]:

@@ -68,6 +68,8 @@ class ServerPayload(msgspec.Struct, gc=False, kw_only=True):
     image: ImagePayload | str | UnsetType | None = UNSET
     metadata: dict[str, str] | UnsetType = UNSET
     key_name: str | UnsetType | None = UNSET
+    tags: list[str] | UnsetType = UNSET
+    """From 2.26 on."""
     availability_zone: str | UnsetType | None = field(default=UNSET, name="OS-EXT-AZ:availability_zone")
     pinned_zone: str | UnsetType | None = field(default=UNSET, name="pinned_availability_zone")
     addresses: dict[str, list[Address]] | UnsetType = UNSET
@@ -153,6 +155,19 @@ class MigrationPayload(msgspec.Struct, gc=False):
     type: str | UnsetType | None = field(default=UNSET, name="migration_type")
     id: int = 0
     uuid: str = ""
+
+
+class ServerGroupPayload(msgspec.Struct, gc=False):
+    """A server group of ``/os-server-groups``."""
+
+    id: str
+    members: list[str] = []
+
+
+class ServerGroupPage(msgspec.Struct, gc=False):
+    """Some server groups; an empty page is the last one."""
+
+    server_groups: list[ServerGroupPayload]
 
 
 class ServerPage(msgspec.Struct, gc=False):

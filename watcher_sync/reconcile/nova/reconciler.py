@@ -2,8 +2,8 @@
 """The reconciler ``nova``: one cloud, in two scopes.
 
 ``nova``          Everything, each ``[reconcile_nova] interval``
-``nova-changes``  The servers that Nova wrote since the last listing, each ``changes_interval``, and soon those whose
-                  last events may have come in another order than they happened
+``nova-changes``  The servers that Nova wrote since the last listing, each ``changes_interval``, and soon the servers,
+                  hosts and aggregates whose last events may have come in another order than they happened
 
 A run compares and writes what notifications lost::
 
@@ -59,9 +59,9 @@ _CONFIRM_SECONDS: Final = 1.0
 _OVERLAP_SECONDS: Final = 60.0
 """How much earlier than the last listing the listing of changes begins, for clocks that differ."""
 _DOUBT_SECONDS: Final = 5.0
-"""Seconds until a marked instance is asked for."""
+"""Seconds until a marked entity is compared."""
 _MAX_DOUBTS: Final = 100
-"""Marked instances that one run asks for."""
+"""Marked entities of each kind that one run compares."""
 _MAX_DRIFTS: Final = 100_000
 _ORDER: Final = (NODE, AGGREGATE, INSTANCE)
 """Hosts before the servers on them."""
@@ -102,12 +102,13 @@ class NovaReconciler(Reconciler):
         return (SCOPE, CHANGES) if self._is_enabled else ()
 
     def interval(self, scope: str) -> float | None:
-        """Return the seconds between two runs of a scope; fewer while instances are marked."""
+        """Return the seconds between two runs of a scope; fewer while entities are marked."""
         options = self.conf[reconcile_nova.GROUP]
         if scope == SCOPE:
             return float(options.interval)
         changes = float(options.changes_interval)
-        return min(changes, _DOUBT_SECONDS) if self.context.doubts.count(INSTANCE) else changes
+        is_doubtful = any(self.context.doubts.count(kind) for kind in _ORDER)
+        return min(changes, _DOUBT_SECONDS) if is_doubtful else changes
 
     def timeout(self, scope: str) -> float | None:
         """Return the seconds after which a run counts as failed."""
@@ -164,25 +165,27 @@ class NovaReconciler(Reconciler):
     # Changes
 
     def _run_changes(self, run: _Run) -> Report:
-        """Compare what Nova changed, if that is due, and the marked instances."""
+        """Compare what Nova changed, if that is due, and the marked entities. A marked host means all hosts."""
         comparison = NovaComparison()
         since = None if run.dry_run else self._changes_due()
         began = self._now()
-        if since is not None:
-            comparison = run.comparer.compare_changes(since)
-        marked = [] if run.dry_run else self.context.doubts.take(INSTANCE, _MAX_DOUBTS)
-        asked = [one for one in marked if one not in comparison.looked_at]
-        is_compared = False
+        limit = 0 if run.dry_run else _MAX_DOUBTS
+        marked = {kind: self.context.doubts.take(kind, limit) for kind in _ORDER}
+        compared: set[str] = set()
         try:
-            if asked:
+            if marked[NODE] or marked[AGGREGATE]:
+                comparison = run.comparer.compare_hosts()
+            if since is not None:
+                comparison = run.comparer.compare_changes(since)
+            if asked := [one for one in marked[INSTANCE] if one not in comparison.looked_at]:
                 comparison = run.comparer.compare_some(asked)
             report = run.report(comparison)
-            is_compared = "servers" not in comparison.failures
+            compared = comparison.complete | ({INSTANCE} if "servers" not in comparison.failures else set())
         finally:
-            if not is_compared:
-                for one in marked:
-                    self.context.doubts.add(INSTANCE, one)
-        if is_compared and since is not None:
+            for kind in marked.keys() - compared:
+                for one in marked[kind]:
+                    self.context.doubts.add(kind, one)
+        if INSTANCE in compared and since is not None:
             self._note_changes(began)
         return report
 
@@ -298,8 +301,7 @@ class _Run:
 
     def _read_again(self, what: NovaDivergence) -> None:
         """An event wrote the entity after the listing: have it compared soon."""
-        if what.kind == INSTANCE:
-            self._context.doubts.add(INSTANCE, what.id)
+        self._context.doubts.add(what.kind, what.id)
 
     def _write(self, found: Sequence[NovaDivergence], comparison: NovaComparison) -> NovaWritten:
         """Write what policy and delete guard allow: first what exists, hosts before servers, then what is gone."""

@@ -109,9 +109,13 @@ def resize(plane: ControlPlane, server: Server, flavor: Record, *, ends: str) ->
     """
     rng, source, copy = plane.rng, server.host, plane.read(server)
     target, old = plane.pick_host(other_than=source), server.record
-    if source is None or target is None:
+    if source is None:
         return
     yield from order(plane, copy, task_state="resize_prep")
+    if target is None:  # the server is as healthy as before, and its API shows no fault
+        yield from copy.save(task_state=None)
+        yield plane.publish_compute_task("migrate_server", copy, _NO_HOST)
+        return
     migration = plane.migrate(server, "resize", target, flavor)
     yield copy.publish("instance.exists", target)
     yield copy.publish("instance.resize_prep.start", target)
@@ -247,7 +251,8 @@ def _abort(plane: ControlPlane, server: Server, source: Host, *, queued: bool) -
     yield copy.publish("instance.live_migration_abort.start", source)
     if queued:
         yield from copy.save(task_state=None)
-    yield copy.publish("instance.live_migration_abort.end", source)
+    owns = "instance.live_migration_abort.end" if queued else "instance.live_migration_abort.end of a running one"
+    yield copy.publish("instance.live_migration_abort.end", source, owns=owns)
 
 
 def _undo(plane: ControlPlane, server: Server, source: Host, target: Host, migration: str) -> None:

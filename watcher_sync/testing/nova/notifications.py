@@ -308,7 +308,7 @@ def _own_fields(shape: Shape) -> Document:
         return {"audit_period": period, "old_display_name": None, "tags": [], "state_update": update}
     if name == CREATE:
         return {
-            "fault": None, "instance_name": "instance-0000002a", "keypairs": [], "tags": ["edge"],
+            "fault": None, "instance_name": "instance-0000002a", "keypairs": [], "tags": [],
             "trusted_image_certificates": None,
         }  # fmt: skip
     return {"fault": None, **MORE[name]}

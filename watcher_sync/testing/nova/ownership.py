@@ -6,14 +6,14 @@ that was read earlier. Such an event tells only what its action itself found out
 
 The facets are:
 
-* ``state``: state, task_state, power_state
+* ``state``: state and task_state, and with them ``power``: power_state
 * ``placement``: host, node, availability zone
 * ``source``: the host that a resized instance left
 * ``addresses``: ip_addresses
-* ``flavor``, ``lock``
+* ``flavor``, ``lock``, ``tags``
 * ``attributes``: all others
 
-The first event of an instance reports all but the source.
+The first event of an instance reports all but the source and the tags.
 
 The simulator has this table apart from the handler's, because the ledger must not follow the handler's mistakes.
 """
@@ -36,8 +36,9 @@ OWNED: Final[dict[str, str]] = {
             "rescue", "unrescue", "shelve",
         )
     },
-    **{f"instance.{action}.end": _MOVED for action in ("create", "unshelve", "resize_finish")},
-    "instance.update": _MOVED,
+    **{f"instance.{action}.end": _MOVED for action in ("unshelve", "resize_finish")},
+    "instance.create.end": f"{_MOVED} tags",
+    "instance.update": f"{_MOVED} tags",
     "instance.lock": "lock",
     "instance.unlock": "lock",
     "instance.rebuild.end": "state placement attributes addresses",
@@ -47,10 +48,11 @@ OWNED: Final[dict[str, str]] = {
     "instance.resize_finish.start": "placement",
     "instance.resize_confirm.end": f"{_ACTION} source",
     "instance.resize_revert.end": f"{_MOVED} source",
-    # The destination saved, then set up the network, then published.
-    "instance.live_migration_post_dest.end": "state placement addresses",
+    # The destination saved, then set up the network, then published what it had saved.
+    "instance.live_migration_post_dest.end": "placement addresses",
     "instance.live_migration_rollback.end": "state addresses",
     "instance.live_migration_abort.end": "state",
+    "instance.live_migration_abort.end of a running one": "",
     "instance.delete.end": "state",
     "instance.interface_attach.end": "addresses",
     "instance.interface_detach.end": "addresses",
@@ -58,7 +60,7 @@ OWNED: Final[dict[str, str]] = {
     "instance.shutdown.end": "",
     "instance.live_migration_force_complete.end": "",
     "instance.exists": "",
-    "instance.update of tags": "",
+    "instance.update of tags": "tags",
     "instance.volume_attach.end": "",
     "instance.volume_detach.end": "",
     "instance.volume_swap.end": "",
@@ -74,7 +76,8 @@ OWNED: Final[dict[str, str]] = {
 """Event type -> facets that it tells of a known instance."""
 
 FACETS: Final = {
-    **dict.fromkeys(("state", "task_state", "power_state"), "state"),
+    **dict.fromkeys(("state", "task_state"), "state"),
+    "power_state": "power",
     **dict.fromkeys(("host", "node", "availability_zone"), "placement"),
     **dict.fromkeys(("locked", "locked_reason"), "lock"),
     **dict.fromkeys(

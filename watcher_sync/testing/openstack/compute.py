@@ -56,6 +56,7 @@ class Compute:
                 ("/os-hypervisors/{id}", computes.hypervisor, "os-hypervisors:show"),
                 ("/os-aggregates", computes.aggregates, "os-aggregates:index"),
                 ("/os-aggregates/{id}", computes.aggregate, "os-aggregates:show"),
+                ("/os-server-groups", computes.server_groups, "os-server-groups:index:all_projects"),
                 ("/os-migrations", computes.migrations, "os-migrations:index"),
                 ("/os-availability-zone", computes.zones, ""),
                 ("/os-availability-zone/detail", computes.zones_detail, "os-availability-zone:detail"),

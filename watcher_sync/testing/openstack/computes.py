@@ -12,7 +12,7 @@ import msgspec
 from watcher_sync.testing.openstack.inventory import Inventory
 from watcher_sync.testing.openstack.messages import ApiError, Response, json_response, not_found
 from watcher_sync.testing.openstack.paging import Call, is_true, isotime, naive, page
-from watcher_sync.testing.openstack.records import Aggregate, Flavor, Host, Migration, Service
+from watcher_sync.testing.openstack.records import Aggregate, Flavor, Host, Migration, ServerGroup, Service
 
 _CPU_INFO = {"arch": "x86_64", "model": "Nehalem", "vendor": "Intel", "features": ["pge", "clflush"],
              "topology": {"cores": 1, "threads": 1, "sockets": 4}}  # fmt: skip
@@ -68,6 +68,13 @@ class Computes:
         if aggregate is None:
             raise not_found(f"Aggregate {number} could not be found.")
         return json_response({"aggregate": _aggregate(aggregate, call)})
+
+    def server_groups(self, call: Call) -> Response:
+        """Those of all projects, whether the request says so or not; no link names the next page."""
+        begin = int(call.request.last("offset") or 0)
+        with self._inventory.lock:
+            found = list(self._inventory.server_groups.values())[begin : begin + call.limit()]
+        return json_response({"server_groups": [_server_group(group, call) for group in found]})
 
     def migrations(self, call: Call) -> Response:
         since = call.request.last("changes-since")
@@ -245,6 +252,15 @@ def _migration(migration: Migration, call: Call) -> dict[str, Any]:
     if call.version >= (2, 80):
         shown |= {"user_id": migration.user_id, "project_id": migration.project_id}
     return shown
+
+
+def _server_group(group: ServerGroup, call: Call) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": group.id, "name": group.name, "members": group.members}
+    if call.version >= (2, 13):
+        shown |= {"project_id": group.project_id, "user_id": group.user_id}
+    if call.version >= (2, 64):
+        return {**shown, "policy": group.policy, "rules": {}}
+    return {**shown, "policies": [group.policy], "metadata": {}}
 
 
 def _flavor(flavor: Flavor, call: Call) -> dict[str, Any]:

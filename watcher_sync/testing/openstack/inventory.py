@@ -34,6 +34,7 @@ from watcher_sync.testing.openstack.records import (
     Host,
     Migration,
     Server,
+    ServerGroup,
     Service,
 )
 
@@ -62,6 +63,7 @@ class Inventory:
         self.flavors: dict[str, Flavor] = {}
         self.aggregates: dict[int, Aggregate] = {}
         self.migrations: dict[str, Migration] = {}
+        self.server_groups: dict[str, ServerGroup] = {}
         self.projects: dict[str, str] = {}
         """Project id -> name."""
         self.allocations = Allocations()
@@ -131,6 +133,13 @@ class Inventory:
             self.aggregates[aggregate.id] = aggregate
             self._zones = None
             return aggregate
+
+    def add_server_group(self, name: str, members: Iterable[str] = (), **fields: Any) -> ServerGroup:
+        with self.lock:
+            given = {"id": self.new_id(), "project_id": PROJECT, "user_id": USER, **fields}
+            group = ServerGroup(name=name, members=tuple(members), **given)
+            self.server_groups[group.id] = group
+            return group
 
     def update_aggregate(self, number: int, **changes: Any) -> Aggregate:
         with self.lock:

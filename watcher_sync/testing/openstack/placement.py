@@ -16,6 +16,8 @@ from watcher_sync.testing.openstack.records import Host
 
 LOWEST: Final = (1, 0)
 HIGHEST: Final = (1, 39)
+TRAITS: Final = frozenset({"COMPUTE_NODE", "OWNER_CYBORG", "OWNER_NEUTRON", "OWNER_NOVA"})
+"""Those that requests may name."""
 _PROVIDER: Final = re.compile(r"/resource_providers/([^/]+)(?:/(inventories|usages|allocations|traits|aggregates))?$")
 
 
@@ -61,7 +63,7 @@ class Placement:
 
     def _document(self, path: str, request: Request, version: Version) -> dict[str, Any]:
         if path == "/resource_providers":
-            return {"resource_providers": [self._provider(host, version) for host in self._matching(request)]}
+            return {"resource_providers": [self._provider(host, version) for host in self._matching(request, version)]}
         if match := _PROVIDER.match(path):
             host = self._find(match[1])
             return self._parts[match[2]](host, version) if match[2] else self._provider(host, version)
@@ -77,12 +79,15 @@ class Placement:
             return {"traits": sorted({trait for host in self._inventory.hosts.values() for trait in host.traits})}
         raise not_found()
 
-    def _matching(self, request: Request) -> list[Host]:
+    def _matching(self, request: Request, version: Version) -> list[Host]:
         name, uuid = request.last("name"), request.last("uuid") or request.last("in_tree")
+        trait = request.last("required")
+        if trait is not None and (version < (1, 18) or trait not in TRAITS):
+            raise ApiError(400, f"The server could not comply with the request.\n\n No such trait(s): {trait}.  ")
         return [
             host
             for host in self._inventory.hosts.values()
-            if name in (None, host.node) and uuid in (None, host.node_id)
+            if name in (None, host.node) and uuid in (None, host.node_id) and (trait is None or trait in host.traits)
         ]
 
     def _find(self, uuid: str) -> Host:

@@ -145,6 +145,17 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime.datetime | None = None
 
 
+class ServerGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A server group with its members, which are ids of servers."""
+
+    id: str
+    name: str
+    project_id: str
+    user_id: str
+    policy: str = "anti-affinity"
+    members: tuple[str, ...] = ()
+
+
 class Aggregate(msgspec.Struct, frozen=True, kw_only=True):
     """A host aggregate. The key ``availability_zone`` of its metadata makes it a zone."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 
+import msgspec
 import pytest
 
 from tests.nova_sites import NovaSite, truth
@@ -35,6 +36,21 @@ def test_changes_are_compared_without_a_list_of_everything(site: NovaSite, cloud
     assert cloud.requests.count("os-services") == before
 
 
+def test_tags_and_server_groups_are_those_of_the_cloud(site: NovaSite, cloud: FakeOpenStack):
+    first, second, third, *_ = cloud.inventory.servers
+    group = cloud.inventory.add_server_group("apart", [first, second])
+    for number in range(6):  # more than a page has
+        cloud.inventory.add_server_group(f"empty-{number}")
+    cloud.inventory.update_server(first, tags=("web", "edge"))
+    assert site.reconcile().complete
+    found = {one.id: (one.tags, one.server_group) for one in site.model.all("instance")}
+    assert [found[one] for one in (first, second, third)] == [(["edge", "web"], group.id), ([], group.id), ([], None)]
+    cloud.inventory.update_server(first, tags=())
+    del cloud.inventory.server_groups[group.id]
+    assert site.reconcile().complete
+    assert site.instances() == truth(cloud)
+
+
 def test_without_a_complete_inventory_no_changes_are_listed(site: NovaSite, cloud: FakeOpenStack):
     report = site.reconcile(CHANGES)
     assert (report.complete, report.requests, list(site.model.all("instance"))) == (True, 0, [])
@@ -54,6 +70,30 @@ def test_a_doubtful_instance_is_asked_for_soon(site: NovaSite, cloud: FakeOpenSt
     report = reconciler.run(CHANGES, deadline=time.monotonic() + deadline(120))
     assert (report.deleted, site.instances()) == (1, truth(cloud))
     assert (site.doubts.count("instance"), reconciler.interval(CHANGES)) == (0, 300)
+
+
+@pytest.mark.parametrize("kind", ["aggregate", "compute_node"])
+def test_a_doubtful_aggregate_or_host_is_compared_soon(site: NovaSite, cloud: FakeOpenStack, kind: str):
+    site.reconcile()
+    reconciler = site.reconciler()
+    reconciler._listed_changes = time.monotonic()  # changes are not due
+    aggregate = next(one for one in cloud.inventory.aggregates.values() if one.name == "fast")
+    cloud.inventory.aggregates[aggregate.id] = msgspec.structs.replace(aggregate, hosts=("compute-0", "compute-3"))
+    site.doubts.add(kind, aggregate.uuid if kind == "aggregate" else "compute-3")
+    assert reconciler.interval(CHANGES) == 5
+    before = cloud.requests.count("/servers")
+    report = reconciler.run(CHANGES, deadline=time.monotonic() + deadline(120))
+    assert (report.complete, report.written, cloud.requests.count("/servers")) == (True, 1, before)
+    assert site.model.get("aggregate", aggregate.uuid).hosts == ["compute-0", "compute-3"]
+    assert (site.doubts.count(kind), reconciler.interval(CHANGES)) == (0, 300)
+
+
+def test_the_doubt_of_an_aggregate_stays_while_aggregates_cannot_be_listed(site: NovaSite, cloud: FakeOpenStack):
+    site.reconcile()
+    site.doubts.add("aggregate", "one")
+    cloud.fail(server_error(500), path="/os-aggregates", count=None)
+    assert not site.reconcile(CHANGES).complete
+    assert site.doubts.count("aggregate") == 1
 
 
 def test_doubts_stay_while_nova_is_away(site: NovaSite, cloud: FakeOpenStack):

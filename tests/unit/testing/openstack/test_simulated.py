@@ -79,6 +79,17 @@ def test_the_api_shows_the_hosts_and_the_allocations_of_the_simulated_database(e
 
 
 @pytest.mark.slow
+def test_the_zone_of_a_server_in_the_truth_is_the_one_that_the_api_shows_after_zones_change() -> None:
+    simulator = simulated(events=2000)
+    old = {server.uuid: server.record["availability_zone"] for server in simulator.database.servers}
+    truth = {uuid: row["availability_zone"] for uuid, row in simulator.truth()["instance"].items()}
+    with FakeOpenStack(inventory_of(simulator)) as cloud, openstack.connect(**cloud.connect_options()) as connection:
+        shown = {uuid: one.availability_zone or None for uuid, one in listed(connection).items()}
+    assert shown == truth
+    assert truth != old, "no zone changed"
+
+
+@pytest.mark.slow
 def test_the_api_follows_the_simulator_while_it_goes_on() -> None:
     simulator = simulated()
     with FakeOpenStack(inventory_of(simulator)) as cloud, openstack.connect(**cloud.connect_options()) as connection:
