@@ -33,7 +33,7 @@ from watcher_sync.model.kubernetes import Cluster, VnfInstance
 from watcher_sync.model.model import Key, Model, Snapshot, Staged
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import View
-from watcher_sync.model.vnf.evaluation import Observation, Unlisted
+from watcher_sync.model.vnf.evaluation import Observation, Unlisted, unknown_in
 from watcher_sync.model.vnf.workloads import WorkloadIndex, add_names_above
 from watcher_sync.sources.kubernetes.target import ClusterTarget
 
@@ -329,7 +329,7 @@ class VnfEvaluation:
         cluster = view.get("cluster", target.cluster)
         assert isinstance(cluster, Cluster)
         unlisted = {key: Unlisted(**why) for key, why in (cluster.unlisted or {}).items()}
-        return target.unknown_in(vnf.namespace, unlisted)
+        return unknown_in(vnf.namespace, unlisted, target.unfollowed)
 
     def _register(self, vnf_id: str, vnf: Entity | None) -> None:
         """Index an instance after its registration was written; None: it was deleted."""

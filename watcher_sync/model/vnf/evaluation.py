@@ -73,6 +73,22 @@ class Unlisted(msgspec.Struct, frozen=True):
     """RFC 3339; None: since the first evaluation with this reason."""
 
 
+def unknown_in(
+    namespace: str | None, unlisted: Mapping[str, Unlisted], unfollowed: Collection[str]
+) -> dict[str, Unlisted]:
+    """Return kind of objects -> why it is not known which ones exist in a namespace.
+
+    :param unlisted: ``kind`` or ``namespace/kind`` -> why its objects could not be listed.
+    :param unfollowed: kinds that no source follows.
+    """
+    unknown = {kind: Unlisted("the source does not follow it") for kind in unfollowed}
+    for key, why in unlisted.items():
+        scope, _, kind = key.rpartition("/")
+        if scope in ("", namespace):
+            unknown[kind] = why
+    return unknown
+
+
 class Moment(msgspec.Struct, frozen=True):
     """What an evaluation needs beside the instance and its pods."""
 

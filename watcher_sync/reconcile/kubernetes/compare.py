@@ -27,7 +27,7 @@ from watcher_sync.handlers.vnf import KIND, VnfHandler
 from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import Pod, VnfInstance, Workload
 from watcher_sync.model.view import View
-from watcher_sync.model.vnf.evaluation import Observation, Unlisted
+from watcher_sync.model.vnf.evaluation import Observation, Unlisted, unknown_in
 from watcher_sync.model.vnf.matching import top_of
 from watcher_sync.reconcile.base import Context
 from watcher_sync.reconcile.drift import Divergence, LiveView, compare
@@ -233,7 +233,7 @@ class ClusterComparer:
 
     def evaluate(self, target: ClusterTarget, vnf: VnfInstance, comparison: Comparison) -> Observation:
         """Compare an instance with the listing."""
-        unknown = target.unknown_in(vnf.namespace, comparison.unlisted)
+        unknown = unknown_in(vnf.namespace, comparison.unlisted, target.unfollowed)
         return self._handler.evaluate(comparison.live, vnf, unknown)
 
 

@@ -36,7 +36,7 @@ from watcher_sync.exceptions import (
 )
 from watcher_sync.handlers.vnf import KIND, VnfHandler
 from watcher_sync.model.kubernetes import VnfInstance
-from watcher_sync.model.vnf.evaluation import Observation, VnfSyncReport
+from watcher_sync.model.vnf.evaluation import Observation, VnfSyncReport, unknown_in
 from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.reconcile.kubernetes.compare import ClusterComparer, Comparison
 from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync, reported, vnf_differences
@@ -176,7 +176,7 @@ class KubernetesReconciler(Reconciler):
                 )
             self._healer.heal(comparison.found, since=comparison.since, actor=actor)
             self._delete_created_but_gone(target, comparison, instance.namespace, deadline, actor)
-            unknown = target.unknown_in(instance.namespace, comparison.unlisted)
+            unknown = unknown_in(instance.namespace, comparison.unlisted, target.unfollowed)
             observation = self._sync.sync(entity_id, unknown=unknown, source=target.source, actor=actor)
         if observation is None:
             raise KeyError(entity_id)
@@ -252,7 +252,7 @@ class KubernetesReconciler(Reconciler):
         return {(drift.entity_id, drift.field) for drift in drifts}
 
     def _sync_one(self, vnf: VnfInstance, target: ClusterTarget, comparison: Comparison) -> bool:
-        unknown = target.unknown_in(vnf.namespace, comparison.unlisted)
+        unknown = unknown_in(vnf.namespace, comparison.unlisted, target.unfollowed)
         try:
             observation = self._sync.sync(vnf.id, unknown=unknown, source=target.source)
         except OperationRunning as exc:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +20,6 @@ from oslo_config import cfg
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.model.vnf.evaluation import Unlisted
 from watcher_sync.sources.kubernetes import resources
 from watcher_sync.sources.kubernetes.connection import ApiConnection, KubernetesError, TransportError
 from watcher_sync.sources.kubernetes.credentials import Access
@@ -145,18 +144,6 @@ class ClusterTarget(msgspec.Struct, frozen=True, kw_only=True):
     def follows(self, namespace: str | None) -> bool:
         """Whether the source follows the objects of a namespace."""
         return not self.namespaces or namespace in self.namespaces
-
-    def unknown_in(self, namespace: str | None, unlisted: Mapping[str, Unlisted]) -> dict[str, Unlisted]:
-        """Return kind of objects -> why it is not known which ones exist in a namespace.
-
-        :param unlisted: what could not be listed, by :func:`~watcher_sync.sources.kubernetes.resources.key_of`.
-        """
-        unknown = {kind: Unlisted("the source does not follow it") for kind in self.unfollowed}
-        for key, why in unlisted.items():
-            scope, _, kind = key.rpartition("/")
-            if scope in ("", namespace):
-                unknown[kind] = why
-        return unknown
 
     def listed(self) -> list[tuple[Resource, str | None]]:
         """(resource, namespace) of all that is followed; the namespace None: all of them."""
