@@ -246,7 +246,10 @@ class VnfEvaluation:
         if self._index is None:
             return 0.0
         due = min((self._retries.not_before(vnf_id) for vnf_id in self._waiting), default=math.inf)
-        return max(min(due, *self._due.values(), math.inf) - self._clock(), 0.0)
+        for vnf_id, at in self._due.items():
+            if at < due and vnf_id not in self._waiting:
+                due = at
+        return max(due - self._clock(), 0.0)
 
     # Its own
 

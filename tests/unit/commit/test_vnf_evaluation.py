@@ -252,6 +252,19 @@ def test_pods_that_do_not_come_are_drift_after_the_limit_without_another_event(s
     assert synced.evaluation.seconds_until_due() > 1000
 
 
+def test_an_instance_that_is_held_when_its_limit_is_over_is_retried_every_second(synced: Followed):
+    synced.settle(vdu1=0)
+    synced.server.cluster.scale("Deployment", "vdu1", 1)
+    synced.tell()
+    synced.look()
+    synced.site.operations.begin("v1", "SCALE", "tacker")
+    synced.clock += synced.evaluation.seconds_until_due()
+    synced.handler.elapsed += 301
+    synced.cycle.run(Batch(events=()))
+    assert (synced.site.vnf("v1").state, synced.waiting()) == ("SETTLING", "v1")
+    assert synced.evaluation.seconds_until_due() == 1
+
+
 def test_a_pod_that_is_killed_and_replaced_keeps_its_vnfc(world: Followed):
     world.site.register("v1", one_vdu())
     world.tell()
