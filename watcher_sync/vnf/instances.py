@@ -72,11 +72,20 @@ _FIELDS: dict[str, schemas.Schema] = {
             "properties": {
                 "workload": {
                     "type": "object",
-                    "required": ["kind", "name"],
+                    "required": ["kind"],
                     "additionalProperties": False,
                     "properties": {
                         "kind": {"enum": list(KINDS)},
                         "name": {"type": "string", "pattern": "^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"},
+                        "labels": {
+                            "type": "object",
+                            "minProperties": 1,
+                            "maxProperties": 8,
+                            "propertyNames": {"type": "string", "pattern": "^[a-zA-Z0-9./_-]{1,317}$"},
+                            "additionalProperties": {"type": "string", "maxLength": 63},
+                            "description": "In place of a name: labels that one workload of the kind alone has, such "
+                            "as app.kubernetes.io/instance of a release of Helm. Not for a Pod.",
+                        },
                     },
                 },
                 "initial": _PODS | {"description": "Pods at level 0."},

@@ -144,7 +144,7 @@ def instantiated(row: Mapping[str, Any]) -> dict[str, Any]:
             "vdu_reses": {
                 name: {
                     "kind": vdu["workload"]["kind"],
-                    "metadata": {"name": vdu["workload"]["name"]},
+                    "metadata": {key: vdu["workload"][key] for key in ("name", "labels") if key in vdu["workload"]},
                     **({"spec": {"replicas": observed[name]}} if name in observed else {}),
                 }
                 for name, vdu in (row["vdus"] or {}).items()

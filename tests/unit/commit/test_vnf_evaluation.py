@@ -173,6 +173,21 @@ def test_an_instance_that_is_registered_later_is_judged_at_once(world: Followed)
     assert world.site.vnf("v1").state == "SYNCED"
 
 
+def test_an_instance_of_labels_follows_its_workload_from_the_moment_that_it_has_them(world: Followed):
+    body = one_vdu()
+    body["vdus"]["VDU1"]["workload"] = {"kind": "Deployment", "labels": {"app.kubernetes.io/instance": "shop"}}
+    world.site.register("v1", body)
+    world.tell()
+    world.synced()
+    world.look()
+    assert world.site.vnf("v1").state == "UNRESOLVED"
+    (found,) = [obj for obj in world.server.objects("Deployment") if obj["metadata"]["name"] == "vdu1"]
+    found["metadata"]["labels"] = {"app.kubernetes.io/instance": "shop"}
+    world.commit("kubernetes.deployment.modified", {**found, "metadata": {**found["metadata"], "resourceVersion": "x"}})
+    world.look()
+    assert (world.site.vnf("v1").state, world.level()) == ("SYNCED", 0)
+
+
 def test_the_pods_of_others_cost_nothing(world: Followed):
     world.site.register("v1", one_vdu())
     world.tell()

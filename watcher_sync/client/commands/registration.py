@@ -163,7 +163,8 @@ def vdu_text(name: str, values: Mapping[str, Any]) -> str:
     """Formats a VDU as a value of ``--vdu``."""
     workload = values["workload"]
     counts = [f"{key}={values[key]}" for key in ("initial", "min", "max") if values.get(key) is not None]
-    return ",".join([f"{name}={workload['kind']}/{workload['name']}", *counts])
+    labels = ";".join(f"{key}={value}" for key, value in sorted(workload.get("labels", {}).items()))
+    return ",".join([f"{name}={workload['kind']}/{workload.get('name', labels)}", *counts])
 
 
 def aspect_text(name: str, values: Mapping[str, Any]) -> str:

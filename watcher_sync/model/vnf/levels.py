@@ -127,6 +127,11 @@ def _too_many(vdus: Mapping[str, Any], aspects: Mapping[str, Any]) -> Iterator[t
 def _wrong_vdus(vdus: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
     for name, vdu in vdus.items():
         least, most = vdu.get("min") or 0, vdu.get("max")
+        workload = vdu.get("workload", {"name": ""})
+        if ("name" in workload) is ("labels" in workload):
+            yield ("vdus", name, "workload"), "needs either a name or labels"
+        elif "labels" in workload and workload["kind"] == "Pod":
+            yield ("vdus", name, "workload", "labels"), "are not for a Pod, which needs a name"
         if most is not None and most < least:
             yield ("vdus", name, "max"), f"is below min, {least}"
         elif vdu["initial"] < least:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which pods belong to a VDU: those whose controller is the registered workload, by uid and never by name.
 
+The workload itself is registered by its name, or by labels that it alone has, such as those of a release of Helm.
+
 The chains are pod -> ReplicaSet -> Deployment, pod -> StatefulSet and pod -> DaemonSet. A pod of a Job, of a Deployment
 with a similar name, or without a controller has another uid above it. It does not match.
 """
@@ -13,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from watcher_sync.model.kinds import Entity
 from watcher_sync.model.kubernetes import Pod, Workload, full_name
 from watcher_sync.model.view import View
 
@@ -28,8 +31,9 @@ class VduInput(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     """Kind of the workload."""
     name: str
+    """Its name, or what it is to be found by."""
     resolved: bool
-    """Whether the workload exists; always true for a VDU that is a single pod."""
+    """Whether exactly one such workload exists; always true for a VDU that is a single pod."""
     pods: tuple[Pod, ...] = ()
     """All its pods, counted or not, in the order of their creation."""
     wanted: int | None = None
@@ -65,9 +69,19 @@ def is_settling(vdu: VduInput) -> bool:
 def read_vdu(view: View, *, cluster: str, namespace: str, workload: Mapping[str, Any]) -> VduInput:
     """Read a VDU's workload and pods from a view.
 
-    :param workload: ``kind`` and ``name`` as registered.
+    :param workload: ``kind`` with ``name`` or ``labels``, as registered.
     """
-    kind, name = str(workload["kind"]), str(workload["name"])
+    kind = str(workload["kind"])
+    if (labels := workload.get("labels")) is not None:
+        all_found = [w for w in view.by("workload", "namespace", namespace) if _has(w, cluster, kind, labels)]
+        names = {getattr(w, "name", None) for w in all_found}
+        wanted = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
+        if len(names) != 1:
+            several = f" alone ({', '.join(sorted(map(str, names)))} have)" if names else ""
+            return VduInput(kind=kind, name=f"with {wanted}{several}", resolved=False)
+        name = str(names.pop())
+    else:
+        name = str(workload["name"])
     path = full_name(cluster, namespace, kind, name)
     if kind == "Pod":
         named = [pod for pod in view.by("pod", "full_name", path) if isinstance(pod, Pod)]
@@ -87,6 +101,13 @@ def read_vdu(view: View, *, cluster: str, namespace: str, workload: Mapping[str,
         and newest.observed_generation is not None
         and newest.observed_generation < newest.generation,
     )
+
+
+def _has(entity: Entity, cluster: str, kind: str, labels: Mapping[str, str]) -> bool:
+    """Whether an entity is a workload of this kind in the cluster with at least these labels."""
+    if not isinstance(entity, Workload) or entity.cluster != cluster or entity.kind != kind:
+        return False
+    return labels.items() <= (entity.labels or {}).items()
 
 
 def pods_of(view: View, workload: Workload) -> list[Pod]:

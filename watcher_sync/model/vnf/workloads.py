@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which VNF instances a pod or a workload concerns, as an index of full names.
 
-An instance names its workloads by cluster, namespace, kind and name. A change of a pod concerns the instances that
-name the pod itself or a workload above it in its owner chain. So the look-up costs the length of the chain, whatever
-the number of instances.
+An instance names its workloads by cluster, namespace, kind and name; those that it finds by labels have the name ``*``.
+A change of a pod concerns the instances that name the pod itself or a workload above it in its owner chain. So the
+look-up costs the length of the chain, whatever the number of instances.
 """
 
 from __future__ import annotations
@@ -60,14 +60,18 @@ class WorkloadIndex:
 def workloads_of(vnf: VnfInstance) -> set[str]:
     """The full names of the workloads that an instance names."""
     workloads = [vdu["workload"] for vdu in (vnf.vdus or {}).values()]
-    return {full_name(vnf.cluster, vnf.namespace, w["kind"], w["name"]) for w in workloads}
+    return {full_name(vnf.cluster, vnf.namespace, w["kind"], w.get("name", "*")) for w in workloads}
 
 
 def add_names_above(names: set[str], entity: Entity | None, view: Getter) -> None:
-    """Add the full names of a pod or workload and of everything that controls it, as far as the view knows it."""
+    """Add the full names of a pod or workload and of everything that controls it, as far as the view knows it.
+
+    A name for any workload of the kind in its namespace is added, too.
+    """
     seen: list[str] = []
     while isinstance(entity, (Pod, Workload)) and entity.id not in seen:
         if entity.full_name is not None:
             names.add(entity.full_name)
+            names.add(entity.full_name.rpartition("/")[0] + "/*")
         seen.append(entity.id)
         entity = view.get("workload", entity.owner_uid) if entity.owner_uid is not None else None

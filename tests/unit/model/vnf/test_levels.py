@@ -48,6 +48,16 @@ def test_a_level_is_the_initial_number_and_the_deltas_up_to_it(steps, deltas, ta
         ({"initial": 1, "min": 2}, {"max_scale_level": 0, "deltas": {"A": 1}}, ("vdus", "A", "initial")),
         ({"initial": 4, "max": 3}, {"max_scale_level": 0, "deltas": {"A": 1}}, ("vdus", "A", "initial")),
         ({"initial": 4, "min": 4, "max": 3}, {"max_scale_level": 0, "deltas": {"A": 1}}, ("vdus", "A", "max")),
+        (
+            {"initial": 1, "workload": {"kind": "Pod"}},
+            {"max_scale_level": 0, "deltas": {"A": 1}},
+            ("vdus", "A", "workload"),
+        ),
+        (
+            {"initial": 1, "workload": {"kind": "Pod", "labels": {"a": "b"}}},
+            {"max_scale_level": 0, "deltas": {"A": 1}},
+            ("vdus", "A", "workload", "labels"),
+        ),
     ],
 )
 def test_a_registration_that_makes_no_sense_is_refused_naming_the_field(vdu, aspect, path):

@@ -75,6 +75,37 @@ def test_the_pods_of_a_workload_with_an_equal_uid_in_another_cluster_are_not_cou
     assert [pod.name for pod in seen(world).pods] == ["a"]
 
 
+RELEASE = {"app.kubernetes.io/instance": "shop"}
+
+
+def by_labels(world, **labels):
+    workload = {"kind": "Deployment", "labels": {**RELEASE, **labels}}
+    return read_vdu(world.model.snapshot(), cluster="edge", namespace="default", workload=workload)
+
+
+def test_a_workload_of_a_release_is_found_by_labels_that_it_alone_has(world):
+    world.pod("a", world.deployment("shop-web", labels={**RELEASE, "app.kubernetes.io/name": "web"}))
+    world.pod("b", world.deployment("shop-db", labels={**RELEASE, "app.kubernetes.io/name": "db"}))
+    world.pod("c", world.deployment("other", labels={"app.kubernetes.io/name": "web"}))
+    found = by_labels(world, **{"app.kubernetes.io/name": "web"})
+    assert (found.resolved, found.name, names(found)) == (True, "shop-web", ["a"])
+    assert world.model.snapshot().get("workload", "d-shop-web").labels
+
+
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [
+        ((), "with app.kubernetes.io/instance=shop"),
+        (("one", "two"), "with app.kubernetes.io/instance=shop alone (one, two have)"),
+    ],
+)
+def test_labels_that_none_or_several_workloads_have_find_none(world, made, name):
+    for each in made:
+        world.deployment(each, labels=RELEASE)
+    found = by_labels(world)
+    assert (found.resolved, found.name, found.pods) == (False, name, ())
+
+
 def test_of_two_with_one_name_the_newer_is_the_one(world):
     world.workload("old", "StatefulSet", "vdu1", created_at=NOON)
     world.workload("new", "StatefulSet", "vdu1", created_at=NOON.replace(minute=1))

@@ -39,7 +39,9 @@ async function vnfsOf(kinds, workload, at) {
   if (!workload) return [];
   const { rows } = await list(kinds.vnf_instance, { cluster: exactly(workload.cluster), namespace: exactly(workload.namespace) }, at);
   return rows.filter((vnf) => Object.values(vnf.vdus || {}).some(
-    ({ workload: own }) => own.kind === workload.kind && own.name === workload.name));
+    ({ workload: own }) => own.kind === workload.kind && (own.labels
+      ? Object.entries(own.labels).every(([key, value]) => workload.labels?.[key] === value)
+      : own.name === workload.name)));
 }
 
 const READ = {

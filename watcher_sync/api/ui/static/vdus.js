@@ -29,7 +29,7 @@ function chunks(names) {
 /** Full name -> workload, of all VDUs of these instances. */
 export async function askWorkloads(path, vnfs, asOf = "") {
   if (!path) return new Map();
-  const names = new Set(vnfs.flatMap((vnf) => Object.values(vnf.vdus || {}).map((vdu) => fullName(vnf, vdu.workload))));
+  const names = new Set(vnfs.flatMap((vnf) => Object.values(vnf.vdus || {}).filter((vdu) => vdu.workload.name).map((vdu) => fullName(vnf, vdu.workload))));
   const pages = await Promise.all(
     chunks([...names]).map((some) => getPages(`${path}?${new URLSearchParams({ full_name: `in:${some.join(",")}`, ...(asOf && { as_of: asOf }) })}`,
       { pages: Infinity })),

@@ -27,7 +27,7 @@ function Vdus({ vdus, open }) {
       <th scope="row">${vdu.name}<span class="sub">${bounds(vdu.registered)}</span></th>
       <td data-label="Workload">${vdu.workload
         ? html`<button type="button" class="link" onClick=${() => open("workload", vdu.workload.id)}>${vdu.workload.name}</button>`
-        : vdu.registered.workload.name}<span class="sub">${vdu.registered.workload.kind}</span></td>
+        : vdu.registered.workload.name ?? plain(vdu.registered.workload.labels)}<span class="sub">${vdu.registered.workload.kind}</span></td>
       <td data-label="Ready / desired"><${Replicas} vdu=${vdu} />${vdu.counted !== null && html`<span class="sub">${vdu.counted} counted</span>`}</td>
       <td data-label="Result"><span class=${`state ${vdu.look}`}>${vdu.result}</span>${vdu.why && html`<span class="sub">${vdu.why}</span>`}</td>
     </tr>`)}</tbody>
