@@ -17,7 +17,7 @@ from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert, Version
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.view import View
-from watcher_sync.model.vnf.evaluation import Moment, Observation, Unlisted, evaluate, new_uuid
+from watcher_sync.model.vnf.evaluation import EvaluationContext, Observation, Unlisted, evaluate, new_uuid
 
 KIND: Final = "vnf_instance"
 SYNCED: Final = "vnf_instance.synced"
@@ -54,7 +54,7 @@ class VnfHandler:
 
         :param unknown: kind of objects -> why it is not known which ones exist.
         """
-        return evaluate(view, vnf, unknown, Moment(self._now(), self._settings.settling_limit, self._new_id))
+        return evaluate(view, vnf, unknown, EvaluationContext(self._now(), self._settings.settling_limit, self._new_id))
 
     def change(
         self, vnf: VnfInstance, observation: Observation, version: Version, *, source: str

@@ -89,7 +89,7 @@ def unknown_in(
     return unknown
 
 
-class Moment(msgspec.Struct, frozen=True):
+class EvaluationContext(msgspec.Struct, frozen=True):
     """What an evaluation needs beside the instance and its pods."""
 
     now: datetime.datetime
@@ -137,7 +137,7 @@ def new_uuid() -> str:
     return str(uuid.uuid4())
 
 
-def evaluate(view: View, vnf: VnfInstance, unknown: Mapping[str, Unlisted], moment: Moment) -> Observation:
+def evaluate(view: View, vnf: VnfInstance, unknown: Mapping[str, Unlisted], context: EvaluationContext) -> Observation:
     """Compare an instance with the workloads and pods of a view.
 
     :param unknown: kind of objects -> why it is not known which ones exist.
@@ -151,16 +151,18 @@ def evaluate(view: View, vnf: VnfInstance, unknown: Mapping[str, Unlisted], mome
             inputs[name] = Unlisted(f"{missing[0]}: {why.reason}", why.since)
         else:
             inputs[name] = read_vdu(view, cluster=cluster, namespace=namespace, workload=workload)
-    return evaluate_inputs(vnf, inputs, moment)
+    return evaluate_inputs(vnf, inputs, context)
 
 
-def evaluate_inputs(vnf: VnfInstance, inputs: Mapping[str, VduInput | Unlisted], moment: Moment) -> Observation:
+def evaluate_inputs(
+    vnf: VnfInstance, inputs: Mapping[str, VduInput | Unlisted], context: EvaluationContext
+) -> Observation:
     """Compare an instance with the inputs of its VDUs.
 
     :param inputs: VDU -> its workload and pods, or why they are not known.
     """
     registered: Mapping[str, Any] = vnf.vdus or {}
-    vdus = {name: _vdu(vnf, name, inputs[name], moment) for name in registered}
+    vdus = {name: _vdu(vnf, name, inputs[name], context) for name in registered}
     levels, nearest = _levels(vnf, vdus)
     _check_fixed_size(vnf, vdus)
     resources = [v for vdu in vdus.values() for v in vdu.new]
@@ -190,7 +192,7 @@ def evaluate_inputs(vnf: VnfInstance, inputs: Mapping[str, VduInput | Unlisted],
     )
 
 
-def _vdu(vnf: VnfInstance, name: str, vdu_input: VduInput | Unlisted, moment: Moment) -> _Vdu:
+def _vdu(vnf: VnfInstance, name: str, vdu_input: VduInput | Unlisted, context: EvaluationContext) -> _Vdu:
     registered: Mapping[str, Any] = (vnf.vdus or {})[name]
     before: Mapping[str, Any] = (vnf.vdu_results or {}).get(name) or {}
     old = [v for v in vnf.vnfc_resource_info or [] if v["vduId"] == name]
@@ -206,7 +208,7 @@ def _vdu(vnf: VnfInstance, name: str, vdu_input: VduInput | Unlisted, moment: Mo
         decided=False,
     )
     if isinstance(vdu_input, Unlisted):
-        vdu.report = _unknown_report(before, vdu_input, moment)
+        vdu.report = _unknown_report(before, vdu_input, context)
         return vdu
     if not vdu_input.resolved:
         vdu.result = Result.UNRESOLVED
@@ -218,7 +220,7 @@ def _vdu(vnf: VnfInstance, name: str, vdu_input: VduInput | Unlisted, moment: Mo
     place = vnfcs.place_of(vdu_input)
     pairs = vnfcs.pair(every, pods, place=place, limit=vdu_input.wanted if settling else None)
     vdu.new = [
-        vnfcs.entry(vnfc, pod, vdu=name, vnfd_id=vnf.vnfd_id, kind=vdu_input.kind, place=place, new_id=moment.new_id)
+        vnfcs.entry(vnfc, pod, vdu=name, vnfd_id=vnf.vnfd_id, kind=vdu_input.kind, place=place, new_id=context.new_id)
         for vnfc, pod in pairs
     ]
     vdu.vacant = vnfcs.vacated(every, vdu.new, vdu_input.wanted, vnf.vnfc_info or [])
@@ -226,7 +228,7 @@ def _vdu(vnf: VnfInstance, name: str, vdu_input: VduInput | Unlisted, moment: Mo
     vdu.report = _report(vdu_input, pods)
     vdu.decided = not settling
     if settling:
-        _settle(vdu, vdu_input, before, moment)
+        _settle(vdu, vdu_input, before, context)
     elif (wrong := _out_of_range(len(pods), registered)) is not None:
         vdu.result = Result.OUT_OF_RANGE
         vdu.report["detail"] = wrong
@@ -235,18 +237,18 @@ def _vdu(vnf: VnfInstance, name: str, vdu_input: VduInput | Unlisted, moment: Mo
     return vdu
 
 
-def _unknown_report(before: Mapping[str, Any], why: Unlisted, moment: Moment) -> dict[str, Any]:
+def _unknown_report(before: Mapping[str, Any], why: Unlisted, context: EvaluationContext) -> dict[str, Any]:
     """Return the report of a VDU that could not be listed. Without a time of its own, the stored one stays."""
     if why.since is None and before.get("result") == Result.UNKNOWN.value and "since" in before:
         return {"detail": before["detail"], "since": before["since"]}
-    return {"detail": why.reason, "since": why.since or _text_of(moment.now)}
+    return {"detail": why.reason, "since": why.since or _text_of(context.now)}
 
 
-def _settle(vdu: _Vdu, vdu_input: VduInput, before: Mapping[str, Any], moment: Moment) -> None:
+def _settle(vdu: _Vdu, vdu_input: VduInput, before: Mapping[str, Any], context: EvaluationContext) -> None:
     """Set the result of a VDU whose workload lacks pods, or has too many: SETTLING, and DRIFTED after the limit."""
     since = before.get("since") if before.get("result") in (Result.SETTLING.value, Result.DRIFTED.value) else None
-    vdu.report["since"] = since = since or _text_of(moment.now)
-    left = moment.settling_limit - (moment.now - _time_of(since)).total_seconds()
+    vdu.report["since"] = since = since or _text_of(context.now)
+    left = context.settling_limit - (context.now - _time_of(since)).total_seconds()
     if left > 0:
         vdu.result, vdu.due_in = Result.SETTLING, left
         vdu.report["detail"] = "its controller is at work"

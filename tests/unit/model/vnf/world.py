@@ -15,7 +15,7 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.model.vnf.evaluation import Moment, Observation, Unlisted, evaluate_inputs
+from watcher_sync.model.vnf.evaluation import EvaluationContext, Observation, Unlisted, evaluate_inputs
 from watcher_sync.model.vnf.levels import check
 from watcher_sync.model.vnf.matching import read_vdu
 
@@ -95,8 +95,8 @@ class Sync:
         import msgspec
 
         unlisted = {name: Unlisted("the listing failed") for name in failed}
-        moment = Moment(self.now, 300, lambda: f"vnfc-{next(self._ids)}")
-        observation = evaluate_inputs(self.vnf, {**self.world.inputs(self.vnf), **unlisted}, moment)
+        context = EvaluationContext(self.now, 300, lambda: f"vnfc-{next(self._ids)}")
+        observation = evaluate_inputs(self.vnf, {**self.world.inputs(self.vnf), **unlisted}, context)
         values = json.loads(json.dumps(dict(observation.values)))
         assert values == dict(observation.values), "the values are plain JSON"
         self.vnf = msgspec.structs.replace(self.vnf, **values)
