@@ -25,6 +25,8 @@ SENSE = (
     "PUT /v1/vnf_instances/{entity_id}",
     "GET /v1/vnf_instances",
     "GET /v1/vnf_instances/{entity_id}",
+    "GET /vnflcm/v2/vnf_instances",
+    "GET /vnflcm/v2/vnf_instances/{entity_id}",
     "GET /events/management/{version}/watchtopics/{name}",
     "GET /v1/states",
     "GET /v1/diff",

@@ -163,7 +163,7 @@ def requested(api, operation, caller):
     path, more = template, {}
     if "{event_id}" in path:
         path = path.replace("{event_id}", str(api.quarantined()))
-    below = template.removeprefix("/apis")
+    below = template.removeprefix("/apis").replace("/vnflcm/v2/", "/v1/")
     plural = below.split("/")[2] if below.startswith("/v1/") else ""
     if "{entity_id}" in path:
         if plural == "provider_bindings":
