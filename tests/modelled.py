@@ -7,11 +7,12 @@ import itertools
 
 import msgspec
 
+from tests.simulated import NOON
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.model import Model, Snapshot, Written
 from watcher_sync.model.vnf import matching
-from watcher_sync.model.vnf.evaluation import evaluate_inputs
+from watcher_sync.model.vnf.evaluation import EvaluationContext, evaluate_inputs
 from watcher_sync.testing.ledger import Truth
 
 
@@ -41,5 +42,6 @@ def _observed(snapshot: Snapshot, entity_id: str) -> Written:
         for name, vdu in (vnf.vdus or {}).items()
     }
     numbers = itertools.count()
-    values = evaluate_inputs(vnf, inputs, new_id=lambda: f"vnfc-{next(numbers)}").values
+    context = EvaluationContext(NOON, 300, lambda: f"vnfc-{next(numbers)}")
+    values = evaluate_inputs(vnf, inputs, context).values
     return Written("vnf_instance", entity_id, msgspec.structs.replace(vnf, **values), None)

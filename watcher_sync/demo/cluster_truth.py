@@ -102,7 +102,7 @@ class Observed(NamedTuple):
     nearest: Mapping[str, int | None]
     """Aspect -> the nearest lower level, of the others."""
     pods: Mapping[str, frozenset[tuple[str, str]]]
-    """VDU -> (name, uid) of the pods that count."""
+    """VDU -> (name, uid) of the pods that count; without those whose workload is missing, which retain what was."""
 
 
 def observed_truth(server: KubernetesServer, function: Function) -> Observed:
@@ -123,7 +123,8 @@ def observed_truth(server: KubernetesServer, function: Function) -> Observed:
     numbers = {vdu: len(named) for vdu, named in found.items()}
     levels, nearest = _levels(function, numbers, missing)
     state = _state(function, numbers, missing, nearest)
-    return Observed(state, levels, nearest, {vdu: frozenset(named) for vdu, named in found.items()})
+    resolved = {vdu: frozenset(named) for vdu, named in found.items() if vdu not in missing}
+    return Observed(state, levels, nearest, resolved)
 
 
 def observed_differences(
@@ -158,10 +159,13 @@ def _compared(function: Function, truth: Observed, row: Mapping[str, Any]) -> It
     seen = collections.defaultdict(list)
     for each in resources:
         seen[each["vduId"]].append((each["computeResource"]["resourceId"], each["pod"]["uid"]))
-    for vdu, pods in truth.pods.items():
-        yield f"vnfc_resource_info of {vdu}", sorted(pods), sorted(seen.pop(vdu, []))
+    for vdu in function.vdus:
+        entries = seen.pop(vdu, [])
+        if vdu in truth.pods:
+            yield f"vnfc_resource_info of {vdu}", sorted(truth.pods[vdu]), sorted(entries)
     yield "vnfc_resource_info of no VDU", {}, dict(seen)
-    yield "observed", {vdu: len(pods) for vdu, pods in truth.pods.items()}, row["observed"]
+    observed = {vdu: number for vdu, number in (row["observed"] or {}).items() if vdu in truth.pods}
+    yield "observed", {vdu: len(pods) for vdu, pods in truth.pods.items()}, observed
     informed = sorted(each["vnfcResourceInfoId"] for each in row["vnfc_info"] or [])
     yield "vnfc_info", sorted(each["id"] for each in resources), informed
 
@@ -207,7 +211,14 @@ def _followed(server: KubernetesServer) -> Iterator[Object]:
 
 
 def _cluster(name: str) -> dict[str, Any]:
-    return {"id": name, "state": "connected", "detail": None, "version": VERSION["gitVersion"], "has_synced": True}
+    return {
+        "id": name,
+        "state": "connected",
+        "detail": None,
+        "version": VERSION["gitVersion"],
+        "has_synced": True,
+        "unlisted": None,
+    }
 
 
 def _workload(obj: Object, cluster: str) -> dict[str, Any]:

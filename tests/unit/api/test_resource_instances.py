@@ -35,7 +35,7 @@ SENT = {
 
 FACETS = {
     "compute_node": ("n1", {"service": {"status": "enabled"}}),
-    "aggregate": ("a1", {"state": {"name": "fast", "hosts": ["n1"]}}),
+    "aggregate": ("a1", {"state": {"name": "fast"}, "hosts": {"hosts": ["n1"]}}),
     "instance": (
         "i1",
         {

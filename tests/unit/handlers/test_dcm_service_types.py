@@ -100,7 +100,7 @@ def conf():
 def test_an_installed_package_adds_a_service_type(installed):
     installed("acme-gpu", {"gpu": "ServiceType(name='gpu', statuses=frozenset({'IDLE'}))"})
     (handler,) = {e.call.__self__ for e in load_handlers(conf()).table() if e.plugin == "dcm" and e.call is not None}
-    assert "gpu" in handler._services
+    assert "gpu" in handler._services.names()
 
 
 def test_two_packages_that_declare_the_same_service_type_are_refused_at_the_start_and_named(installed):

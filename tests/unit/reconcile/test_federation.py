@@ -158,7 +158,8 @@ def test_a_host_goes_with_the_aggregate_whose_deletion_changes_its_zone(
 ) -> None:
     service = {"service": {"status": "enabled"}}
     site.write(*(Upsert("compute_node", f"north:{name}", Version("1"), service) for name in "ab"))
-    site.write(upsert("aggregate", "north:g", name="g", hosts=["north:a", "north:b"], availability_zone="z"))
+    facets = {"state": {"name": "g", "availability_zone": "z"}, "hosts": {"hosts": ["north:a", "north:b"]}}
+    site.write(Upsert("aggregate", "north:g", Version("1"), facets))
     assert site.model.get("compute_node", "north:a").availability_zone == "z"  # type: ignore[union-attr]
     region.ids = {"aggregate": set(), "compute_node": set()}
     assert run(reconciler, allow_deletes=True).deleted == 3
