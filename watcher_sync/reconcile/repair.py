@@ -42,11 +42,11 @@ _LATEST: Final = (10**17 - 1, 10**12 - 1)
 
 
 def after(written: Version) -> Version:
-    """Return the version just after a written one."""
+    """Return the version just after a written one, which may be that of an absence."""
     if written == NEVER:
         return FIRST
     base, _, count = written.partition("~")
-    return Version(f"{base}~{int(count or 0) + 1:09d}")
+    return Version(f"{base}~{int(count.removesuffix(ABSENT) or 0) + 1:09d}")
 
 
 class Healer:

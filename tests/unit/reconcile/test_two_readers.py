@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from tests.clusters import Installation, nothing
 from tests.waiting import deadline
 from watcher_sync.events import Event
+from watcher_sync.model.changes import NEVER, absent
+from watcher_sync.reconcile.repair import after
 from watcher_sync.sources.kubernetes.resources import KNOWN
 from watcher_sync.sources.kubernetes.target import ClusterTarget, ListingPart
 from watcher_sync.testing.kubernetes import KubernetesServer
@@ -144,6 +146,14 @@ def test_a_pod_that_an_outdated_answer_lacks_returns_with_its_next_change_and_su
     engine.commit(10)
     assert site.objects() == {}
     assert site.store.load().tombstone("pod", "outdated-1").is_of_absence is False
+
+
+def test_a_repair_is_newer_than_the_absence_of_what_an_earlier_repair_made():
+    versions = [after(NEVER)]
+    for _ in range(3):
+        versions += [absent(versions[-1])]
+        versions += [after(versions[-1])]
+    assert versions == sorted(set(versions))
 
 
 MARKS = itertools.count(1)
