@@ -108,7 +108,7 @@ def test_every_event_comes_once_over_cuts_and_a_restart_of_the_outlet(
 
 def test_an_event_of_the_stream_equals_its_twin_by_rest(site: Site, outlet: Outlet) -> None:
     begin, streamed, harvested, errors = head(site), [], [], []
-    site.commit(site.more(15))
+    site.commit(site.more(8))
     expected = newer(site, begin)
     with watching(site, begin, outlet.port, streamed, errors, resume_only=True):
         wait_until(lambda: errors or len(streamed) >= len(expected), 60, "the events")
@@ -149,7 +149,7 @@ def test_the_example_of_a_first_start_reads_the_lists_and_then_every_change(
     waiting = threading.Thread(target=follow, args=(begin, 3), daemon=True)
     waiting.start()
     wait_until(lambda: (tmp_path / "sequence.json").exists(), 60, "the first start")
-    site.commit(site.more(15))
+    site.commit(site.more(12))
     waiting.join(deadline(60))
     assert listed
     assert got == newer(site, begin)[:3]
