@@ -74,6 +74,14 @@ class TraceContext(msgspec.Struct, frozen=True, gc=False):
     """The one of OpenStack, as the request context of a notification; empty: none."""
 
 
+class CallerContext(msgspec.Struct, frozen=True, gc=False):
+    """Whose request made a service send a notification: its request context, as the message says, not verified."""
+
+    request_id: str | None
+    user_id: str | None
+    project_id: str | None
+
+
 class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One notification, watch event or CloudEvent.
 
@@ -119,6 +127,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The caller of the API that sent it; None if a source brought it."""
     trace: TraceContext | None = None
     """The trace that it is part of; None if its envelope has none, and for an event that was stored."""
+    caller: CallerContext | None = None
+    """The caller of the service that published it; None if its envelope has none, and for an event that was stored."""
 
     @overload
     def read(self) -> Any: ...

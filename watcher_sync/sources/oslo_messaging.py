@@ -257,7 +257,7 @@ class OsloMessagingSource(Source):
             "priority": priority,
             "payload": message["payload"],
             "timestamp": message["metadata"].get("timestamp"),
-            "_context_global_request_id": context.get("global_request_id") if isinstance(context, dict) else None,
+            **(envelopes.context_members(context) if isinstance(context, dict) else {}),
         }
         document = {name: value for name, value in fields.items() if value is not None}
         try:

@@ -3,7 +3,7 @@
 
 Each envelope has fields of its own:
 
-* oslo: ``{event_type, publisher_id, payload, message_id?, timestamp?}``, bare or in messagingv2's
+* oslo: ``{event_type, publisher_id, payload, message_id?, timestamp?, _context_*?}``, bare or in messagingv2's
   ``{"oslo.version": "2.0", "oslo.message": "<text>"}``;
 * CloudEvents 1.0: ``{specversion, id, source, type, subject?, time?, data}``, or the same as ``ce-*`` headers;
 * a Kubernetes watch event: ``{type: ADDED|..., object: {kind, metadata}}``. Its type is
@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import msgspec
 
-from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, OSLO, Event, TraceContext, excerpt
+from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, OSLO, CallerContext, Event, TraceContext, excerpt
 from watcher_sync.wire import cloud_events
 from watcher_sync.wire import json as wire_json
 from watcher_sync.wire.fields import (
@@ -47,6 +47,11 @@ UNDECODABLE_TYPE: Final = "undecodable"
 """The type of an event whose envelope has no readable type."""
 
 _REQUEST_ID: Final = re.compile(r"req-[0-9A-Fa-f-]{36}")
+
+_CONTEXT_FIELDS: Final = ("global_request_id", "request_id", "user_id", "user", "project_id", "tenant", "project")
+"""The fields of a request context that an event needs, in all versions of it."""
+
+_NO_CALLER: Final = CallerContext(None, None, None)
 
 _WATCH_TYPES: Final = {"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"}
 
@@ -146,6 +151,8 @@ def text_of(event: Event) -> bytes | None:
     if event.envelope == OSLO:
         document = {"message_id": event.id, "event_type": event.type, "publisher_id": event.origin}
         document |= {"timestamp": time} if time is not None else {}
+        for part in (event.caller, event.trace):
+            document |= context_members(msgspec.structs.asdict(part)) if part is not None else {}
         document["payload"] = msgspec.Raw(data)
     elif event.envelope == CLOUD_EVENTS:
         document = {"specversion": "1.0", "id": event.id, "source": event.origin, "type": event.type}
@@ -300,7 +307,31 @@ def _build(document: Any, delivery: EventDelivery, body: bytes | None) -> Event:
         envelope=OSLO,
         size=delivery.size,
         trace=None if request_id is None else _trace_of(request_id),
+        caller=_caller_of(document),
     )
+
+
+def context_members(context: Mapping[str, Any]) -> dict[str, str]:
+    """The members of an envelope that tell its request context, without those that are unfit or not needed.
+
+    :param context: the fields of the request context, in any version of it.
+    """
+    return {f"_context_{name}": value for name in _CONTEXT_FIELDS if (value := _fit(context.get(name))) is not None}
+
+
+def _caller_of(document: dict[str, Any]) -> CallerContext | None:
+    """The caller that the request context names; None where it names none."""
+    field = document.get
+    request_id = field("_context_request_id")
+    user_id = field("_context_user_id") or field("_context_user")
+    project_id = field("_context_project_id") or field("_context_tenant") or field("_context_project")
+    caller = CallerContext(_fit(request_id), _fit(user_id), _fit(project_id))
+    return caller if caller != _NO_CALLER else None
+
+
+def _fit(value: Any) -> str | None:
+    """A value of a request context; None if it is no text, or one that is too long or not printable."""
+    return value if is_name(value) and value.isprintable() else None
 
 
 def _trace_of(request_id: Any) -> TraceContext | None:
