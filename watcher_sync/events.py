@@ -56,13 +56,16 @@ class PartialPayload(msgspec.Struct, frozen=True, gc=False):
         return self.text_of(self.place)
 
 
-class Actor(msgspec.Struct, frozen=True):
-    """The caller of the API that made an event."""
+class Actor(msgspec.Struct, frozen=True, gc=False):
+    """Who caused an event: an authenticated caller of our API, or whom a message names; the latter is not verified."""
 
-    user_id: str | None
-    project_id: str | None
-    request_id: str | None
-    """That of the request, as in its answer and in the logs."""
+    id: str | None
+    """A user of Keystone, the authid or else the source of a CloudEvent, or a field manager of Kubernetes. None: a
+    service acted by itself, such as in a periodic task."""
+    project_id: str | None = None
+    """Its project; None: it has none, or acts for the whole system."""
+    request_id: str | None = None
+    """That of the request, as in its answer and in the logs of the service."""
 
 
 class TraceContext(msgspec.Struct, frozen=True, gc=False):
@@ -72,14 +75,6 @@ class TraceContext(msgspec.Struct, frozen=True, gc=False):
     """W3C Trace Context, as the extension attribute of a CloudEvent; empty: none."""
     global_request_id: str = ""
     """The one of OpenStack, as the request context of a notification; empty: none."""
-
-
-class CallerContext(msgspec.Struct, frozen=True, gc=False):
-    """Whose request made a service send a notification: its request context, as the message says, not verified."""
-
-    request_id: str | None
-    user_id: str | None
-    project_id: str | None
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -124,11 +119,9 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     digest: str = ""
     """SHA-256 of the whole body, in hexadecimal, if ``data`` is only an excerpt of it; else empty."""
     actor: Actor | None = None
-    """The caller of the API that sent it; None if a source brought it."""
+    """Who caused it, as its envelope says; the caller of the API, where one sent it. None: unknown."""
     trace: TraceContext | None = None
     """The trace that it is part of; None if its envelope has none, and for an event that was stored."""
-    caller: CallerContext | None = None
-    """The caller of the service that published it; None if its envelope has none, and for an event that was stored."""
 
     @overload
     def read(self) -> Any: ...

@@ -137,6 +137,7 @@ class Client(EntityCalls, MonitoringCalls, VnfCalls, SubscriptionCalls, WatchTop
         wait: float = 0.0,
         kind: str | None = None,
         entity_id: str | None = None,
+        actor: str | None = None,
         all_projects: bool | None = None,
         epoch: str | None = None,
     ) -> models.EventPage:
@@ -145,13 +146,14 @@ class Client(EntityCalls, MonitoringCalls, VnfCalls, SubscriptionCalls, WatchTop
         :param since: the seq after which to begin, or an ISO 8601 time of the first change; None: the page has the last
             changes.
         :param wait: seconds that the API waits for a change if there is none after ``since``.
+        :param actor: only changes by the actor with this id.
         :param all_projects: see :meth:`entities`.
         :param epoch: the epoch of ``since``, as the page before has it; None: any.
         :raises Gone: when the journal does not reach back to ``since``, or is of another epoch.
         """
         known = self.kind(kind) if kind is not None else None
         query = {"since": since, "limit": limit, "wait": wait or None, "kind": known, "id": entity_id}
-        query |= {"all_projects": all_projects, "epoch": epoch or None}
+        query |= {"actor": actor, "all_projects": all_projects, "epoch": epoch or None}
         return self._get("/v1/events", models.EventPage, query, wait=wait)
 
     def events(
@@ -160,6 +162,7 @@ class Client(EntityCalls, MonitoringCalls, VnfCalls, SubscriptionCalls, WatchTop
         *,
         kind: str | None = None,
         entity_id: str | None = None,
+        actor: str | None = None,
         all_projects: bool | None = None,
         patience: float | None = None,
         wait: float = DEFAULT_WAIT_SECONDS,
@@ -171,6 +174,7 @@ class Client(EntityCalls, MonitoringCalls, VnfCalls, SubscriptionCalls, WatchTop
         the iterator's ``position`` and ``epoch``.
 
         :param since: the seq after which to begin; None: the present end of the journal.
+        :param actor: see :meth:`events_page`.
         :param all_projects: see :meth:`entities`.
         :param patience: seconds of retries after which :class:`Unreachable` or :class:`Unavailable` is raised; None:
             retry without limit.
@@ -187,6 +191,7 @@ class Client(EntityCalls, MonitoringCalls, VnfCalls, SubscriptionCalls, WatchTop
                     wait=wait,
                     kind=kind,
                     entity_id=entity_id,
+                    actor=actor,
                     all_projects=all_projects,
                     epoch=epoch,
                 )

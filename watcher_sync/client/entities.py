@@ -191,15 +191,27 @@ class EntityCalls(Reading):
         return models.Stored(entity=answer.read(Entity), etag=answer.etag)
 
     def history(
-        self, kind: str, entity_id: str, *, limit: int | None = None, marker: str | None = None
+        self,
+        kind: str,
+        entity_id: str,
+        *,
+        actor: str | None = None,
+        limit: int | None = None,
+        marker: str | None = None,
     ) -> Iterator[Change]:
         """The changes of one entity in the journal, oldest first.
 
+        :param actor: only those by the actor with this id.
         :param marker: the seq after which to begin.
         :raises NotFound: when the API knows no entity with this id, existing or deleted.
         """
         return self._list(
-            f"{self._path(kind)}/{segment(entity_id, slash=True)}/history", "history", Change, {}, limit, marker
+            f"{self._path(kind)}/{segment(entity_id, slash=True)}/history",
+            "history",
+            Change,
+            {"actor": actor},
+            limit,
+            marker,
         )
 
     def columns(self, kind: str) -> list[Column]:

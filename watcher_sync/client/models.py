@@ -86,7 +86,7 @@ class Change(Document, frozen=True):
     merged: int = 1
     """How many events were merged into this change."""
     actor: dict[str, Any] | None = None
-    """user_id, project_id and request_id of the API's caller that wrote it; None for events of sources."""
+    """Who caused it: id, project_id and request_id. None: unknown, or of a project that the caller does not see."""
     project_id: str | None = None
     """The project that the entity belongs to; None: to none."""
 

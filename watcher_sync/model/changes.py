@@ -10,6 +10,7 @@ from typing import Any, NewType
 
 import msgspec
 
+from watcher_sync.events import Actor
 from watcher_sync.exceptions import InvalidEvent
 
 Version = NewType("Version", str)
@@ -45,6 +46,8 @@ class Upsert(msgspec.Struct, frozen=True, gc=False):
     """facet name -> {field: value}; an absent entity needs its anchor facet among them."""
     versions: Mapping[str, Version] | None = None
     """facet name -> its version, for facets whose version is not ``version``."""
+    actor: Actor | None = None
+    """Whom the payload names as the cause of this and all further changes, if the envelope names none."""
 
 
 class Delete(msgspec.Struct, frozen=True, gc=False):

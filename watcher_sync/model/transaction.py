@@ -18,6 +18,8 @@ import datetime
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, NotYet
 from watcher_sync.model.changes import ABSENT, Change, Delete, Doubtful, Outcome, Seen, Upsert, Version, check_key
@@ -63,6 +65,8 @@ class Transaction(EntityOverlay):
         try:
             for change in changes:
                 if isinstance(change, Upsert):
+                    if change.actor is not None and event.actor is None:
+                        event = msgspec.structs.replace(event, actor=change.actor)
                     result = self._upsert(event, change)
                 elif isinstance(change, Delete):
                     result = self._delete(event, change)

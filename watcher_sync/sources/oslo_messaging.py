@@ -32,7 +32,7 @@ from watcher_sync.events import OSLO, Event
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.notifier_options import PRIORITIES, PUBLISHER_OPTS
-from watcher_sync.wire import envelopes
+from watcher_sync.wire import envelopes, request_contexts
 from watcher_sync.wire.json import MAX_SIZE
 
 LOG = logging.getLogger(__name__)
@@ -257,7 +257,7 @@ class OsloMessagingSource(Source):
             "priority": priority,
             "payload": message["payload"],
             "timestamp": message["metadata"].get("timestamp"),
-            **(envelopes.context_members(context) if isinstance(context, dict) else {}),
+            **(request_contexts.context_members(context) if isinstance(context, dict) else {}),
         }
         document = {name: value for name, value in fields.items() if value is not None}
         try:

@@ -8,6 +8,7 @@
 ``json``               strict JSON, decoded fast
 ``kubernetes``         partial structs of Kubernetes objects
 ``limits``             limits of lengths and numbers in the model
+``request_contexts``   the request context or the initiator of a notification
 ``standard_webhooks``  secrets and signatures of webhooks
 ``watch``              the watch stream's messages, wire-compatible with the Axway dialect
 ``webhook_messages``   the body of a message to a callback, in the format of its subscription

@@ -7,7 +7,7 @@ zero value of Go's ``time.Time`` is no time.
 
 Guaranteed: the data is the JSON text of the message, unchanged. Pure functions, for any thread.
 
-Source: CloudEvents 1.0.2 with its JSON format and its NATS protocol binding.
+Source: CloudEvents 1.0.2 with its JSON format, its NATS protocol binding and the extension for authentication contexts.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from urllib.parse import unquote
 
 import msgspec
 
-from watcher_sync.events import CLOUD_EVENTS, Event, TraceContext
+from watcher_sync.events import CLOUD_EVENTS, Actor, Event, TraceContext
 from watcher_sync.wire import json as wire_json
 from watcher_sync.wire.fields import (
     BadEnvelope,
     EventDelivery,
+    is_name,
     is_zero_time,
     name_of,
     parse_time,
@@ -194,6 +195,7 @@ def _cloud_event_of(attributes: Mapping[str, Any], data: Any, delivery: EventDel
         deliveries=delivery.deliveries,
         envelope=CLOUD_EVENTS,
         size=delivery.size,
+        actor=Actor(user if is_name(user := attributes.get("authid")) else origin),
     )
 
 

@@ -21,14 +21,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, OSLO, CallerContext, Event, TraceContext, excerpt
-from watcher_sync.wire import cloud_events
+from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, OSLO, Event, excerpt
+from watcher_sync.wire import cloud_events, request_contexts
 from watcher_sync.wire import json as wire_json
 from watcher_sync.wire.fields import (
     BadEnvelope,
@@ -45,13 +44,6 @@ from watcher_sync.wire.json import BadJson
 
 UNDECODABLE_TYPE: Final = "undecodable"
 """The type of an event whose envelope has no readable type."""
-
-_REQUEST_ID: Final = re.compile(r"req-[0-9A-Fa-f-]{36}")
-
-_CONTEXT_FIELDS: Final = ("global_request_id", "request_id", "user_id", "user", "project_id", "tenant", "project")
-"""The fields of a request context that an event needs, in all versions of it."""
-
-_NO_CALLER: Final = CallerContext(None, None, None)
 
 _WATCH_TYPES: Final = {"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"}
 
@@ -151,13 +143,13 @@ def text_of(event: Event) -> bytes | None:
     if event.envelope == OSLO:
         document = {"message_id": event.id, "event_type": event.type, "publisher_id": event.origin}
         document |= {"timestamp": time} if time is not None else {}
-        for part in (event.caller, event.trace):
-            document |= context_members(msgspec.structs.asdict(part)) if part is not None else {}
+        document |= request_contexts.members_of(event)
         document["payload"] = msgspec.Raw(data)
     elif event.envelope == CLOUD_EVENTS:
         document = {"specversion": "1.0", "id": event.id, "source": event.origin, "type": event.type}
         document |= {"subject": event.subject} if event.subject else {}
         document |= {"time": time} if time is not None else {}
+        document |= {"authid": event.actor.id} if event.actor is not None and event.actor.id != event.origin else {}
         document |= {"data": msgspec.Raw(data)} if event.data is not None else {}
     elif event.envelope == KUBERNETES_WATCH:
         document = {"type": event.type.rpartition(".")[2].upper(), "object": msgspec.Raw(data)}
@@ -292,7 +284,6 @@ def _build(document: Any, delivery: EventDelivery, body: bytes | None) -> Event:
         if "message_id" in document:
             raise BadEnvelope(f"message_id is {show(message_id)}, not a name")
         message_id = _generated_id(delivery.number, body if body is not None else _text_of(document))
-    request_id = document.get("_context_global_request_id")
     return Event(
         id=message_id,
         type=event_type,
@@ -306,39 +297,9 @@ def _build(document: Any, delivery: EventDelivery, body: bytes | None) -> Event:
         deliveries=delivery.deliveries,
         envelope=OSLO,
         size=delivery.size,
-        trace=None if request_id is None else _trace_of(request_id),
-        caller=_caller_of(document),
+        trace=request_contexts.trace_of(document),
+        actor=request_contexts.actor_of(document, payload),
     )
-
-
-def context_members(context: Mapping[str, Any]) -> dict[str, str]:
-    """The members of an envelope that tell its request context, without those that are unfit or not needed.
-
-    :param context: the fields of the request context, in any version of it.
-    """
-    return {f"_context_{name}": value for name in _CONTEXT_FIELDS if (value := _fit(context.get(name))) is not None}
-
-
-def _caller_of(document: dict[str, Any]) -> CallerContext | None:
-    """The caller that the request context names; None where it names none."""
-    field = document.get
-    request_id = field("_context_request_id")
-    user_id = field("_context_user_id") or field("_context_user")
-    project_id = field("_context_project_id") or field("_context_tenant") or field("_context_project")
-    caller = CallerContext(_fit(request_id), _fit(user_id), _fit(project_id))
-    return caller if caller != _NO_CALLER else None
-
-
-def _fit(value: Any) -> str | None:
-    """A value of a request context; None if it is no text, or one that is too long or not printable."""
-    return value if is_name(value) and value.isprintable() else None
-
-
-def _trace_of(request_id: Any) -> TraceContext | None:
-    """The trace of a global request id of a request context; None where it is none."""
-    if type(request_id) is not str or _REQUEST_ID.fullmatch(request_id) is None:
-        return None
-    return TraceContext(global_request_id=request_id)
 
 
 def _watch_event(document: dict[str, Any], delivery: EventDelivery, body: bytes | None) -> Event:

@@ -28,6 +28,14 @@ class OwnerReference(msgspec.Struct, gc=False):
     controller: bool | None = None
 
 
+class FieldsEntry(msgspec.Struct, gc=False):
+    """Who wrote fields of an object, and when; ManagedFieldsEntry."""
+
+    manager: Text = ""
+    time: Text = ""
+    """RFC 3339, in UTC and whole seconds."""
+
+
 class Metadata(msgspec.Struct, gc=False, rename="camel"):
     """ObjectMeta."""
 
@@ -40,6 +48,7 @@ class Metadata(msgspec.Struct, gc=False, rename="camel"):
     deletion_timestamp: datetime.datetime | None = None
     generation: Count | None = None
     resource_version: Text | None = None
+    managed_fields: list[FieldsEntry] | None = None
 
     @property
     def controller(self) -> OwnerReference | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 from selenium.webdriver.remote.webdriver import WebDriver
 
@@ -15,6 +16,7 @@ from tests.functional.page.cloud import Cloud
 from tests.functional.page.looking import Page
 from tests.functional.page.wire import Wire
 from tests.waiting import wait_until
+from watcher_sync.events import Actor
 from watcher_sync.storage.writing.store import Store
 
 CHANGE = 1.0
@@ -80,9 +82,11 @@ def test_an_open_entity_follows_its_changes_and_tells_of_its_end(page: Page, clo
     entity_id = next(iter(cloud.instances))
     page.open(f"#/instance/{entity_id}")
     page.wait_text(".fields", "power state")
-    cloud.commit(cloud.instance(entity_id, power_state="suspended"))
+    suspended = cloud.instance(entity_id, power_state="suspended")
+    cloud.commit(msgspec.structs.replace(suspended, actor=Actor("alice", None, "req-1")))
     page.wait_text(".fields", "suspended")
     page.wait_text(".history li:first-child", "suspended")
+    assert page.text(".history li:first-child .actor") == "by alice"
     cloud.commit(cloud.deleted(entity_id), type="instance.delete.end")
     page.wait_text(".entity .note", "deleted at")
     page.wait_text(".history li:first-child", "deleted")

@@ -155,6 +155,20 @@ def test_only_the_wanted_changes_come(client, cycle):
     assert next(one).id == wanted[-1].id
 
 
+def test_only_the_changes_by_one_actor_come_in_pages_streams_and_histories(client, cycle):
+    events, _ = cloud(seed=3, n=200)
+    committing(cycle, events)
+    everything = everything_since_0(client)
+    one = next(c for c in reversed(everything) if c.actor is not None)
+    same = [c for c in everything if c.actor is not None and c.actor["id"] == one.actor["id"]]
+    assert 0 < len(same) < len(everything)
+    assert client.events_page(0, actor=one.actor["id"], limit=1000).events == same
+    following = client.events(0, actor=one.actor["id"])
+    assert [next(following) for _ in same] == same
+    assert list(client.history(one.kind, one.id, actor=one.actor["id"])) == [c for c in same if c.id == one.id]
+    assert list(client.history(one.kind, one.id, actor="someone")) == []
+
+
 def test_a_position_of_another_journal_is_gone(client):
     with pytest.raises(Gone, match="start from the lists"):
         next(client.events(10**6))

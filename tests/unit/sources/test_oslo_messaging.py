@@ -22,7 +22,7 @@ from oslo_config import cfg
 from oslo_context.context import RequestContext
 
 from tests.waiting import deadline, wait_until
-from watcher_sync.events import CallerContext, Event, TraceContext
+from watcher_sync.events import Actor, Event, TraceContext
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.notifier_options import PRIORITIES
@@ -72,7 +72,7 @@ def url(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("request_id", ["req-6f2d0a1e-6a1f-4f53-9d3a-7a1c0a3d9c55", None])
-def test_an_event_has_the_caller_and_the_request_of_its_request_context(url: str, request_id: str | None) -> None:
+def test_an_event_has_the_actor_and_the_request_of_its_request_context(url: str, request_id: str | None) -> None:
     exchange = f"nova-{secrets.token_hex(4)}"
     source = make_source(transport_url=url, exchange=exchange, pool=exchange)
     seen: list[Event] = []
@@ -90,14 +90,14 @@ def test_an_event_has_the_caller_and_the_request_of_its_request_context(url: str
     finally:
         source.stop(time.monotonic() + deadline(60))
     assert seen[0].trace == (None if request_id is None else TraceContext(global_request_id=request_id))
-    assert seen[0].caller == CallerContext("req-1", "u", "p")
+    assert seen[0].actor == Actor("u", "p", "req-1")
 
 
 @pytest.mark.parametrize("context", [{"request_id": "\ud800", "global_request_id": ["\ud800"], "user_id": 1}, None, 7])
 def test_an_unfit_request_context_is_left_out_of_the_event(context: Any) -> None:
     message = {"ctxt": context, "publisher_id": "nova", "event_type": "instance.update", "payload": {}, "metadata": {}}
     event = make_source(transport_url="fake://")._event_of("info", message)
-    assert (event.undecodable, event.caller, event.trace) == (None, None, None)
+    assert (event.undecodable, event.actor, event.trace) == (None, None, None)
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.http.positions import EPOCH, EPOCH_HEADER, QUERY, beyond, other_epoch, require_epoch
 from watcher_sync.api.http.rules import PROJECT_READER
-from watcher_sync.api.identity.visibility import Visibility, sight_of
+from watcher_sync.api.identity.visibility import BY_ACTOR, Visibility, is_by, sight_of
 from watcher_sync.api.service import Service
 from watcher_sync.exceptions import JournalPurged, StorageError
 from watcher_sync.read import reading
@@ -65,6 +65,7 @@ class ChangeFilter(msgspec.Struct, frozen=True):
     kind: str | None
     entity_id: str | None
     sight: Visibility
+    actor: str | None = None
 
     def shown(self, row: JournalRow) -> JournalRow | None:
         """The change as the answer has it; None: the request does not choose it, or the caller does not see it.
@@ -77,7 +78,8 @@ class ChangeFilter(msgspec.Struct, frozen=True):
             return None
         if self.entity_id is not None and row.entity_id != self.entity_id:
             return None
-        return self.sight.shown(row)
+        found = self.sight.shown(row)
+        return found if found is not None and is_by(self.actor, found) else None
 
 
 class Events:
@@ -100,6 +102,7 @@ class Events:
             },
             "kind": {"enum": sorted(service.kinds), "description": "Changes of this kind only."},
             "id": schemas.SHORT_TEXT | {"description": "Changes of the entity with this id only."},
+            "actor": BY_ACTOR,
             **schemas.all_projects("the changes"),
         }  # fmt: skip
         self._service = service
@@ -122,7 +125,8 @@ class Events:
 
     def read(self, call: Call) -> None:
         """Answers with a stream if the client prefers one, else with a page, after waiting for a change if asked."""
-        chosen = ChangeFilter(call.query.get("kind"), call.query.get("id"), sight_of(call, self._service.kinds))
+        sight = sight_of(call, self._service.kinds)
+        chosen = ChangeFilter(call.query.get("kind"), call.query.get("id"), sight, call.query.get("actor"))
         if call.request.client_prefers((JSON, EVENT_STREAM)) == EVENT_STREAM:
             _stream(self._service, self._feed, call, chosen)
         else:

@@ -16,7 +16,7 @@ from watcher_sync.api.http import etags, positions, schemas
 from watcher_sync.api.http.operation import Answer, Call, operation
 from watcher_sync.api.http.positions import AS_OF, AS_OF_HEADER
 from watcher_sync.api.http.problems import Problem, not_found
-from watcher_sync.api.identity.visibility import visibility
+from watcher_sync.api.identity.visibility import BY_ACTOR, is_by, visibility
 from watcher_sync.model.kinds import PROJECT_FIELD
 from watcher_sync.model.visibility import Hidden
 from watcher_sync.read import host_usage, reading, search
@@ -146,7 +146,8 @@ class EntityHistory:
             summary=f"Show the changes of one {kind.name}",
             rule=collection.rules["history"],
             query=schemas.paging(collection.service.max_limit)
-            | {"marker": schemas.SEQ | {"default": 0, "description": "The page begins after this seq."}},
+            | {"marker": schemas.SEQ | {"default": 0, "description": "The page begins after this seq."}}
+            | {"actor": BY_ACTOR},
             responses={200: Answer(schemas.collection("history", schemas.JOURNAL_ROW), "A page of the history")},
             errors=(404,),
             tag=kind.plural,
@@ -174,5 +175,6 @@ def _history(collection: Collection, call: Call, entity_id: str) -> None:
         for row in found.rows
         if (not kind.is_scoped or row.project_id is None or sight.sees(row.project_id))
         and (shown := sight.shown(row)) is not None
+        and is_by(call.query.get("actor"), shown)
     ]
     call.answer({"history": changes, **call.next_page(marker)})

@@ -110,7 +110,7 @@ class _Envelope:
         environ = self._environ
         # Without user and project if authentication did not pass the request.
         actor: Actor = environ.get(_ACTOR) or Actor(None, None, self._id)
-        who = (actor.user_id or "-", actor.project_id or "-", actor.request_id or "-")
+        who = (actor.id or "-", actor.project_id or "-", actor.request_id or "-")
         method = environ.get("REQUEST_METHOD", "-")
         if self._has_access_log:
             ACCESS.info(

@@ -68,6 +68,14 @@ def entity_schema(kind: Kind, more: Mapping[str, Schema] = MappingProxyType({}))
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
+ACTOR: Schema = nullable(
+    {
+        "type": "object",
+        "required": ["id", "project_id", "request_id"],
+        "properties": {name: nullable(STRING) for name in ("id", "project_id", "request_id")},
+    }
+) | {"description": "Who caused it; null: unknown, or of a project that the caller does not see."}
+
 JOURNAL_ROW: Schema = {
     "type": "object",
     "required": ["seq", "time", "kind", "id", "change", "delta", "event_id", "event_type", "source", "merged"],
@@ -86,14 +94,7 @@ JOURNAL_ROW: Schema = {
         "event_type": STRING,
         "source": STRING,
         "merged": {"type": "integer", "description": "How many events were merged into this change."},
-        "actor": nullable(
-            {
-                "type": "object",
-                "required": ["user_id", "project_id", "request_id"],
-                "properties": {name: nullable(STRING) for name in ("user_id", "project_id", "request_id")},
-            }
-        )
-        | {"description": "The caller of the API that wrote the change; null for events of sources."},
+        "actor": ACTOR,
         "project_id": {"anyOf": [STRING, {"type": "null"}], "description": "The project that the entity belongs to."},
     },
 }

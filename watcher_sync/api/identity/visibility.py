@@ -8,9 +8,11 @@ the changes of a deleted entity stay with its project.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
+from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import Call
 from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import ALL_PROJECTS
@@ -54,6 +56,21 @@ class Visibility(msgspec.Struct, frozen=True):
         if delta is row.delta and actor is row.actor:
             return row
         return msgspec.structs.replace(row, delta=delta, actor=actor)
+
+
+BY_ACTOR: Final[schemas.Schema] = schemas.SHORT_TEXT | {
+    "description": "Changes by the actor with this id only, as far as the caller sees who caused them."
+}
+"""The query parameter ``actor``."""
+
+
+def is_by(actor: str | None, shown: JournalRow) -> bool:
+    """Whether a change that the caller sees is by an actor.
+
+    :param actor: its id; None: any, or unknown.
+    :param shown: as :meth:`Visibility.shown` has it. So the filter says nothing of actors that are hidden.
+    """
+    return actor is None or (shown.actor is not None and shown.actor["id"] == actor)
 
 
 def visibility(context: RequestContext, kinds: Mapping[str, Kind], all_projects: bool | None = None) -> Visibility:

@@ -45,6 +45,7 @@ _HEAD: schemas.Schema = _STORED | {
     | {"description": "Bytes of the whole body, if only an excerpt is stored."},
     "whole_digest": schemas.nullable(schemas.STRING)
     | {"description": "SHA-256 of the whole body, if only an excerpt is stored."},
+    "actor": schemas.ACTOR,
     "received_at": schemas.TIME,
     "reason": schemas.STRING,
 }

@@ -96,6 +96,12 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
+BY_ACTOR: Final = argument(
+    "--actor",
+    metavar="ID",
+    help="changes by this actor only: a user, the source of a CloudEvent, or a field manager of Kubernetes",
+)
+
 ALL_PROJECTS: Final = argument(
     "--all-projects",
     action="store_true",

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from watcher_sync.client.commands.arguments import (
     ALL_PROJECTS,
     AS_OF,
+    BY_ACTOR,
     FIELDS,
     KIND,
     LIMIT,
@@ -111,11 +112,12 @@ EntityHistoryList = Noun(
     cells={"delta": delta},
     key="seq",
     marker="after this seq",
-    pages=lambda client, args: functools.partial(client.history, args.kind, args.id),
+    pages=lambda client, args: functools.partial(client.history, args.kind, args.id, actor=args.actor),
 ).list_command(
     "List the changes of one entity, oldest first; of a deleted entity too.",
     KIND,
     argument("id", metavar="ID", help="its id"),
+    BY_ACTOR,
 )
 
 

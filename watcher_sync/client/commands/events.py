@@ -21,7 +21,15 @@ import msgspec
 import yaml
 
 from watcher_sync.client.client import Client
-from watcher_sync.client.commands.arguments import ALL_PROJECTS, WrongUsage, argument, at_least_1, seq, seq_or_time
+from watcher_sync.client.commands.arguments import (
+    ALL_PROJECTS,
+    BY_ACTOR,
+    WrongUsage,
+    argument,
+    at_least_1,
+    seq,
+    seq_or_time,
+)
 from watcher_sync.client.commands.base import Command, Noun
 from watcher_sync.client.commands.cells import delta, time_text, title
 from watcher_sync.client.models import Change
@@ -68,7 +76,7 @@ def _check_topic_options(parsed_args: argparse.Namespace) -> None:
         return
     if isinstance(parsed_args.since, str):
         raise WrongUsage("--since is the sequence of an event with --topic, and no time")
-    for name in ("kind", "entity_id", "all_projects"):
+    for name in _FILTERS:
         if getattr(parsed_args, name) is not None:
             option = "id" if name == "entity_id" else name.replace("_", "-")
             raise WrongUsage(f"--{option} cannot be used with --topic, which has filters of its own")
@@ -131,12 +139,14 @@ T = TypeVar("T")
 _CHOSEN = (
     argument("--kind", metavar="KIND", help="changes of this kind only"),
     argument("--id", dest="entity_id", metavar="ID", help="changes of the entity with this id only"),
+    BY_ACTOR,
     ALL_PROJECTS,
 )
+_FILTERS = ("kind", "entity_id", "actor", "all_projects")
 
 
 def _chosen(parsed_args: argparse.Namespace) -> dict[str, Any]:
-    return {name: getattr(parsed_args, name) for name in ("kind", "entity_id", "all_projects")}
+    return {name: getattr(parsed_args, name) for name in _FILTERS}
 
 
 class EventTail(Command):

@@ -14,11 +14,12 @@ Guaranteed: any permutation and repetition of other events ends in the same mode
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from watcher_sync.events import KUBERNETES_WATCH, NATIVE, Event
+from watcher_sync.events import KUBERNETES_WATCH, NATIVE, Actor, Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.base import Handler
 from watcher_sync.handlers.kubernetes.payloads import ClusterState, Listed, read
@@ -97,7 +98,7 @@ class KubernetesHandler(Handler):
         uid, version = pod.metadata.uid, _version(event)
         fields = _pod(event, pod)
         fields["project_id"] = self._project(event, pod.metadata)
-        yield _upsert("pod", uid, version, fields, view.get("pod", uid), _POD_STATE)
+        yield _upsert("pod", pod.metadata, version, fields, view.get("pod", uid), _POD_STATE)
         now = view.get("pod", uid)
         if isinstance(now, Pod) and (traced := _trace(now, version, view)) is not None:
             yield traced
@@ -288,7 +289,7 @@ def _workload(event: Event, kind: str, metadata: Metadata, fields: dict[str, Any
     fields |= _metadata(event, metadata)
     fields["kind"] = _intern(kind)
     fields["generation"] = metadata.generation
-    yield _upsert("workload", uid, version, fields, view.get("workload", uid), _WORKLOAD_STATE)
+    yield _upsert("workload", metadata, version, fields, view.get("workload", uid), _WORKLOAD_STATE)
     if kind == "ReplicaSet":
         yield from _trace_all(uid, version, view)
 
@@ -321,7 +322,7 @@ def _uid_of_another(known: Pod | Workload) -> InvalidEvent:
 
 
 def _upsert(
-    kind: str, uid: str, version: Version, fields: dict[str, Any], known: Entity | None, position: int
+    kind: str, metadata: Metadata, version: Version, fields: dict[str, Any], known: Entity | None, position: int
 ) -> Upsert:
     """The change; under the version that the model has, and so a duplicate, where it would change nothing.
 
@@ -335,7 +336,13 @@ def _upsert(
                 break
         else:
             version = known.versions[position]
-    return Upsert(kind, uid, version, {"state": fields})
+    writers = metadata.managed_fields
+    manager = max(writers, key=_WRITTEN_AT).manager if writers else ""
+    return Upsert(kind, metadata.uid, version, {"state": fields}, actor=Actor(manager) if manager else None)
+
+
+_WRITTEN_AT = operator.attrgetter("time")
+"""The manager that wrote last. An update of the status counts, such as one by ``kubelet``."""
 
 
 # The workload at the top of a pod's owners

@@ -46,6 +46,7 @@ def _event_columns() -> list[Any]:
         sa.Column("size", sa.BigInteger, nullable=False, server_default="0"),
         sa.Column("whole_size", sa.BigInteger),
         sa.Column("whole_digest", sa.String(64)),
+        sa.Column("actor", JsonDocument()),
     ]
 
 

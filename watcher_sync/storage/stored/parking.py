@@ -22,7 +22,7 @@ Awaited = collections.Counter[tuple[str, str]]
 """(kind, id) -> how many events wait for it."""
 
 _CHUNK_KEYS: Final = 200
-_NOT_LISTED: Final = frozenset({"digest", "decoded", "body", "whole_size", "whole_digest"})
+_NOT_LISTED: Final = frozenset({"digest", "decoded", "body", "whole_size", "whole_digest", "actor"})
 
 PORTION_EVENTS: Final = 500
 """Parked events that are applied in one commit."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.events import Event, PartialPayload, excerpt
+from watcher_sync.events import Actor, Event, PartialPayload, excerpt
 from watcher_sync.exceptions import RowRefused
 
 MAX_BODY_BYTES = 16_000_000
@@ -101,6 +101,7 @@ def columns_of(event: Event, max_body: int = MAX_BODY_BYTES) -> dict[str, Any]:
         "size": len(body),
         "whole_size": whole_size,
         "whole_digest": whole_digest,
+        "actor": event.actor,
     }
 
 
@@ -121,6 +122,7 @@ def event_of(row: Any) -> Event:
         size=len(row.body),
         whole_size=row.whole_size or 0,
         digest=row.whole_digest or "",
+        actor=None if row.actor is None else Actor(**row.actor),
     )
 
 

@@ -52,7 +52,7 @@ class JournalRow(msgspec.Struct, frozen=True):
     merged: int
     """How many events of one batch this change sums up."""
     actor: dict[str, Any] | None = None
-    """user_id, project_id and request_id of the API's caller that wrote it; None for events of sources."""
+    """Who caused it (:class:`~watcher_sync.events.Actor`); of several merged events, the last one's. None: unknown."""
     project_id: str | None = None
     """The project of the entity after the change, or before its deletion. None: it has none, or the row is older
     than the column."""

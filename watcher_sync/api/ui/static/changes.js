@@ -46,7 +46,7 @@ export function passes(row, name, { severity: least, text }) {
   if (least === "error" && how !== "error") return false;
   if (least === "warning" && how === "info") return false;
   if (!text) return true;
-  const said = [row.kind, words(row.kind), row.id, name, row.event_type, row.change, ...Object.entries(row.delta).flatMap(([field, [, after]]) => [field, shown(after)])];
+  const said = [row.kind, words(row.kind), row.id, name, row.event_type, row.change, row.actor?.id, ...Object.entries(row.delta).flatMap(([field, [, after]]) => [field, shown(after)])];
   return said.some((one) => String(one ?? "").toLowerCase().includes(text.toLowerCase()));
 }
 
@@ -83,7 +83,7 @@ export class Changes extends Pure {
           <div class="narrowing">
             <label><span class="sr">Severity</span><select id="severity" value=${least} onChange=${(event) => this.setState({ severity: event.target.value })}>
               ${Object.entries(SEVERITIES).map(([name, title]) => html`<option key=${name} value=${name}>${title}</option>`)}</select></label>
-            <label class="grow"><span class="sr">Only changes with this text</span><input id="change-text" type="search" placeholder="Name, kind, event or value"
+            <label class="grow"><span class="sr">Only changes with this text</span><input id="change-text" type="search" placeholder="Name, kind, event, actor or value"
               spellcheck="false" autocomplete="off" value=${text} onInput=${(event) => this.setState({ text: event.target.value })} /></label>
           </div>
         </header>

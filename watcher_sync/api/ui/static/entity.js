@@ -131,6 +131,7 @@ class History extends Pure {
           (row) => html`<li key=${row.seq} class=${row.change}>
             <p class="history-head"><${Time} value=${row.time} />
               <b>${row.change}</b> <span class="event">${row.event_type}</span>
+              ${row.actor?.id && html`<span class="actor" title=${row.actor.request_id || ""}>by ${row.actor.id}</span>`}
               <span class="seq">#${row.seq}</span></p>
             ${row.change === "updated" &&
             html`<ul>${deltaLines(row).map(
