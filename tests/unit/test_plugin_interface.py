@@ -14,7 +14,7 @@ import pytest
 PAGE = Path(__file__).parents[2] / "doc" / "source" / "contributor" / "plugin-interface.rst"
 
 INTERNAL = {
-    "watcher_sync.events": {"Actor", "KNOWN_BEFORE", "PartialPayload", "TraceContext"},
+    "watcher_sync.events": {"KNOWN_BEFORE", "PartialPayload", "TraceContext"},
     "watcher_sync.exceptions": {
         "DatabaseUnavailable",
         "EntitiesLeased",
