@@ -332,7 +332,7 @@ class SyncReport(Document, frozen=True):
     dry_run: bool
     """Whether nothing was written."""
     state: str
-    """State of the whole instance: SYNCED, DRIFTED, SETTLING, OUT_OF_RANGE, UNRESOLVED or UNKNOWN."""
+    """State of the whole instance: SYNCED, DRIFTED, SETTLING, OUT_OF_RANGE, UNRESOLVED, UNKNOWN or HELD_BACK."""
     changed: bool
     """Whether the sync wrote a change; for a dry run, whether it would have written one."""
     vdu_results: dict[str, dict[str, Any]]

@@ -60,6 +60,7 @@ _FIELDS: dict[str, schemas.Schema] = {
         for name in ("vnf_provider", "vnf_product_name", "vnf_software_version", "vnfd_version")
     },
     "ext_cp_info": schemas.nullable({"type": "array", "maxItems": 100, "items": {"type": "object"}}),
+    "sync_after_failure": {"type": "boolean", "default": True},
     "vdus": {
         "type": "object",
         "minProperties": 1,
@@ -135,7 +136,8 @@ class WritableVnfInstance(WritableKind):
     )
     replace_summary = "Register a VNF instance, or replace its registration"
     replace_description = (
-        f"A field that the body lacks gets its default, mostly null. The observed fields are unchanged. {_LEASED}"
+        "A field that the body lacks gets its default, mostly null. The observed fields are unchanged. The request "
+        f"resolves a failed operation that holds the sync back. {_LEASED}"
     )
     delete_summary = "Delete a VNF instance"
     delete_description = f"Deletes the registration. The cluster is not changed. {_LEASED}"
@@ -399,6 +401,8 @@ def registration(body: Mapping[str, Any]) -> dict[str, Any]:
     """
     values: dict[str, Any] = {name: body.get(name) for name in _FIELDS}
     values["namespace"] = body.get("namespace", _NAMESPACE)
+    values["sync_after_failure"] = body.get("sync_after_failure", True)
+    values["failed_operation"] = None  # a registration resolves it
     values["vdus"] = {name: _vdu(vdu) for name, vdu in body["vdus"].items()}
     values["aspects"] = {name: _aspect(aspect) for name, aspect in (body.get("aspects") or {}).items()}
     try:
@@ -438,6 +442,6 @@ def routes(collection: Collection, writer: DirectWriter, operations: Operations,
         (path, VnfInstanceList(collection, writer, vnf)),
         (f"{path}/{{entity_id}}", VnfInstanceItem(collection, writer, vnf)),
         (f"{path}/{{entity_id}}/operations", OperationList(collection, operations)),
-        (f"{path}/{{entity_id}}/operations/{{operation_id}}", OperationItem(collection, operations)),
+        (f"{path}/{{entity_id}}/operations/{{operation_id}}", OperationItem(collection, operations, writer)),
         (f"{path}/{{entity_id}}/sync", VnfSyncResource(collection, sync)),
     ]
