@@ -133,7 +133,7 @@ class Source(Document, frozen=True):
     problem: str = ""
     """Why the source is not fresh; empty if it is."""
     detail: str = ""
-    """Why the source is not connected."""
+    """Why the source is not connected, or what is wrong although it is."""
     lag: int | None = None
     """Events that wait in the transport; None if the transport does not report it."""
     behind_seconds: float | None = None
