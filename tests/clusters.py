@@ -27,7 +27,7 @@ from watcher_sync.reconcile.base import Context, Report
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage.drifts import DriftRow, list_drifts
 from watcher_sync.testing.kubernetes import KubernetesServer
-from watcher_sync.vnf.instances import registration
+from watcher_sync.vnf.registration import registration
 
 Row = tuple[str, str, str]
 

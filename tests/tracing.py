@@ -51,7 +51,7 @@ from watcher_sync.storage.database import database
 from watcher_sync.storage.groups.leases import EngineLease
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.nova import notifications
-from watcher_sync.vnf.instances import registration
+from watcher_sync.vnf.registration import registration
 from watcher_sync.wire.envelopes import read_document
 
 STAGES = ("intake", "dispatch", "handler", "model", "evaluation", "statements", "commit", "publish", "ack")

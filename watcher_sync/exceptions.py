@@ -151,6 +151,20 @@ class OperationRunning(WatcherSyncError):
         self.lease = lease
 
 
+class SyncHeldBack(WatcherSyncError):
+    """A failed operation holds the sync of a VNF instance back, until it is resolved.
+
+    :ivar operation: its id, operation, holder, state and ended_at.
+    """
+
+    def __init__(self, operation: Mapping[str, Any]) -> None:
+        super().__init__(
+            f"the operation {operation['operation']} ({operation['id']}) of {operation['holder']} ended "
+            f"{operation['state']}, and the registration has sync_after_failure = false"
+        )
+        self.operation = operation
+
+
 class StaleToken(WatcherSyncError):
     """The token's lease has ended, or another holder has taken it over: it allows no more writes.
 

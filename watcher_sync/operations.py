@@ -27,7 +27,6 @@ import sqlalchemy as sa
 from watcher_sync.exceptions import NoSuchOperation, OperationRunning, ProofRefused, StaleToken
 from watcher_sync.storage.groups.operation_leases import (
     COMPLETED,
-    FAILED,
     LeaseRequest,
     LeaseRow,
     OperationLeases,
@@ -176,18 +175,29 @@ class Operations:
         return lease
 
     def end(
-        self, entity_id: str, lease_id: str, proof: Proof | None, token: int | None = None, *, failed: bool = False
+        self, entity_id: str, lease_id: str, proof: Proof | None, token: int | None = None, state: str = COMPLETED
     ) -> None:
         """Give the lease back.
 
+        :param state: how the operation ends.
         :param proof: None: the caller is this process itself, or an administrator that the policy allows it.
         :raises NoSuchOperation, ProofRefused: see :meth:`verify`.
         :raises StaleToken: this holder no longer has the lease, or it has expired.
         """
         if proof is not None:
             self.verify(entity_id, lease_id, proof)
-        if not self._leases.end(self.kind, entity_id, lease_id, token, FAILED if failed else COMPLETED):
+        if not self._leases.end(self.kind, entity_id, lease_id, token, state):
             raise self._stale(entity_id)
+
+    def end_within(
+        self, connection: sa.Connection, entity_id: str, lease_id: str, token: int | None, state: str
+    ) -> None:
+        """Give the lease back inside the transaction that writes what depends on it. The caller verified the proof.
+
+        :raises StaleToken: this holder no longer has the lease, or it has expired.
+        """
+        if not self._leases.end_within(connection, self.kind, entity_id, lease_id, token, state):
+            raise StaleToken(None)
 
     def verify_token(self, connection: sa.Connection, entity_id: str, token: int, proof: Proof) -> None:
         """Verify a writer's token and proof against the lease, inside the transaction that writes.

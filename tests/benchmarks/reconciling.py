@@ -36,7 +36,7 @@ from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.sources.kubernetes.source import cluster_targets
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment, owner_reference, replica_set
-from watcher_sync.vnf.instances import registration
+from watcher_sync.vnf.registration import registration
 
 _INSTANCES = 1_000
 _PODS = 10

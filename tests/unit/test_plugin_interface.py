@@ -33,6 +33,7 @@ INTERNAL = {
         "SchemaMissing",
         "StaleToken",
         "StorageError",
+        "SyncHeldBack",
         "TransactionConflict",
         "UNAUTHORISED",
     },

@@ -162,6 +162,7 @@ class SyncOnDemand:
         :param actor: recorded as the writer of the changes.
         :raises KeyError: the instance does not exist.
         :raises OperationRunning: a life-cycle operation holds the instance; never in a dry run.
+        :raises SyncHeldBack: a failed operation holds its sync back; never in a dry run.
         :raises SourceError: its cluster is not configured in this process, or cannot be listed.
         """
         return self._get_reconciler().sync_now(entity_id, dry_run=dry_run, actor=actor)

@@ -133,7 +133,7 @@ class Source(Document, frozen=True):
     problem: str = ""
     """Why the source is not fresh; empty if it is."""
     detail: str = ""
-    """Why the source is not connected."""
+    """Why the source is not connected, or what is wrong although it is."""
     lag: int | None = None
     """Events that wait in the transport; None if the transport does not report it."""
     behind_seconds: float | None = None
@@ -332,7 +332,7 @@ class SyncReport(Document, frozen=True):
     dry_run: bool
     """Whether nothing was written."""
     state: str
-    """State of the whole instance: SYNCED, DRIFTED, SETTLING, OUT_OF_RANGE, UNRESOLVED or UNKNOWN."""
+    """State of the whole instance: SYNCED, DRIFTED, SETTLING, OUT_OF_RANGE, UNRESOLVED, UNKNOWN or HELD_BACK."""
     changed: bool
     """Whether the sync wrote a change; for a dry run, whether it would have written one."""
     vdu_results: dict[str, dict[str, Any]]

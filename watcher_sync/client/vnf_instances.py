@@ -33,7 +33,7 @@ class VnfCalls(Reading):
 
         :param values: ``cluster``, ``vnfd_id``, ``vdus``, and optionally ``id``, ``name``, ``namespace``,
             ``flavour_id``, ``aspects``, ``vnf_provider``, ``vnf_product_name``, ``vnf_software_version``,
-            ``vnfd_version``, ``ext_cp_info``, ``project_id``.
+            ``vnfd_version``, ``ext_cp_info``, ``sync_after_failure``, ``project_id``.
         :param replace: whether the id may be that of a deleted instance.
         :raises BadRequest: when a field is invalid; ``errors`` names it.
         :raises Conflict: when the id belongs or belonged to another instance.
@@ -88,7 +88,8 @@ class VnfCalls(Reading):
 
         :param dry_run: report the differences and write nothing, even while an operation holds the instance.
         :raises NotFound: when there is none with this id.
-        :raises Conflict: when an operation holds it; ``document`` names the holder, see ``retry_after``.
+        :raises Conflict: when an operation holds it; ``document`` names the holder, see ``retry_after``. Or when a
+            failed operation holds its sync back; then ``document`` has ``failed_operation``.
         :raises Unavailable: when its cluster is unavailable, or the server has no source for it.
         """
         path = f"{VNF_INSTANCES}/{segment(vnf_id)}/sync"
@@ -140,21 +141,21 @@ class VnfCalls(Reading):
         *,
         secret: str | None = None,
         token: int | None = None,
-        failed: bool = False,
+        state: str = "COMPLETED",
         force: bool = False,
     ) -> None:
         """Ends an operation, which releases the lease.
 
         :param secret: the operation's secret.
         :param token: the expected token; None: any.
-        :param failed: end it FAILED, not COMPLETED.
+        :param state: COMPLETED, ROLLED_BACK, FAILED_TEMP or FAILED.
         :param force: end the operation of another holder, without its secret; for administrators.
         :raises Forbidden: when the secret is wrong, or the operation belongs to another user.
         :raises NotFound: when there is no such operation.
         :raises Conflict: when the operation has ended in another state, or another operation holds the lease.
         :raises PreconditionFailed: when the operation has another token.
         """
-        query = {"state": "FAILED" if failed else "COMPLETED", "token": token, "force": force or None}
+        query = {"state": state, "token": token, "force": force or None}
         headers = _conditions(None, None, secret)
         path = f"{_operations(vnf_id)}/{segment(operation_id)}"
         self._transport.request("DELETE", path, query=query, headers=headers, confidential=secret is not None)

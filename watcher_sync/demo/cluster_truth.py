@@ -38,8 +38,9 @@ UNTOLD: Final = OBSERVED | {
 }  # fmt: skip
 """Fields that the truth does not know: when something was listed or written, and what is observed."""
 
-_NOT_GIVEN: Final = dict.fromkeys((
+_NOT_GIVEN: Final = {"sync_after_failure": True} | dict.fromkeys((
     "project_id", "vnf_provider", "vnf_product_name", "vnf_software_version", "vnfd_version", "ext_cp_info",
+    "failed_operation",
 ))  # fmt: skip
 """Fields of a VNF instance that the registrations leave out."""
 

@@ -17,11 +17,13 @@ from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert, Version
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.view import View
-from watcher_sync.model.vnf.evaluation import EvaluationContext, Observation, Unlisted, evaluate, new_uuid
+from watcher_sync.model.vnf.evaluation import EvaluationContext, Observation, Result, Unlisted, evaluate, new_uuid
 
 KIND: Final = "vnf_instance"
 SYNCED: Final = "vnf_instance.synced"
 """Type of the event that is recorded as the cause of the change."""
+HELD_BACK: Final = "HELD_BACK"
+"""State of an instance whose sync waits until a failed operation is resolved."""
 
 
 class SettlingSettings(Protocol):
@@ -50,10 +52,12 @@ class VnfHandler:
         self._new_id = new_id
 
     def evaluate(self, view: View, vnf: VnfInstance, unknown: Mapping[str, Unlisted]) -> Observation:
-        """Compare an instance with the workloads and pods of a view.
+        """Compare an instance with the workloads and pods of a view. A failed operation leaves all but the state.
 
         :param unknown: kind of objects -> why it is not known which ones exist.
         """
+        if vnf.failed_operation is not None:
+            return _held_back(vnf)
         return evaluate(view, vnf, unknown, EvaluationContext(self._now(), self._settings.settling_limit, self._new_id))
 
     def change(
@@ -67,3 +71,21 @@ class VnfHandler:
         now = self._now()
         cause = Event(id=str(uuid.uuid4()), type=SYNCED, source=source, subject=vnf.id, time=now)
         return cause, Upsert(KIND, vnf.id, version, {"observed": {**observation.changes, "observed_at": now}})
+
+
+def _held_back(vnf: VnfInstance) -> Observation:
+    """Return what is stored, with the state HELD_BACK."""
+    changes = {} if vnf.state == HELD_BACK else {"state": HELD_BACK}
+    return Observation(
+        values={
+            "state": HELD_BACK,
+            "scale_level": vnf.scale_level or {},
+            "observed": vnf.observed or {},
+            "vdu_results": vnf.vdu_results or {},
+            "vnfc_resource_info": vnf.vnfc_resource_info or [],
+        },
+        changes=changes,
+        changed=bool(changes),
+        results=dict.fromkeys(vnf.vdu_results or {}, Result.SKIPPED_LCM),
+        pods=(),
+    )

@@ -178,10 +178,18 @@ class VnfInstance(Entity, frozen=True, kw_only=True, gc=False):
     aspects: Annotated[
         dict[str, Any] | None, In("registration"), Doc("Scaling aspect -> max_scale_level and deltas per VDU.")
     ] = None
+    sync_after_failure: Annotated[
+        bool, In("registration"), Doc("Whether the sync goes on after an operation that failed.")
+    ] = True
+    failed_operation: Annotated[
+        dict[str, Any] | None,
+        In("registration"),
+        Doc("The failed operation that holds the sync back: id, operation, holder, state, ended_at; null: none."),
+    ] = None
     created_at: Annotated[datetime.datetime | None, In("registration"), Doc("When it was registered first.")] = None
     registered_at: Annotated[datetime.datetime | None, In("registration"), Doc("When it was registered last.")] = None
     state: Annotated[
-        Literal["UNKNOWN", "SYNCED", "DRIFTED", "SETTLING", "OUT_OF_RANGE", "UNRESOLVED"],
+        Literal["UNKNOWN", "SYNCED", "DRIFTED", "SETTLING", "OUT_OF_RANGE", "UNRESOLVED", "HELD_BACK"],
         In("observed"),
         Doc("How what runs compares with the levels."),
     ] = "UNKNOWN"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""VNF instances whose pods match no level, and since when.
+"""VNF instances whose pods match no level, or whose sync a failed operation holds back, and since when.
 
 The evaluation writes the state of an instance with its pods, so the tables have it. The time is that of the last change
 of the state in the journal. If the journal no longer has it, the time is when the instance was last observed to change.
@@ -19,7 +19,7 @@ from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import is_of_kind
 
 KIND: Final = "vnf_instance"
-STATES: Final = ("DRIFTED", "OUT_OF_RANGE", "UNRESOLVED")
+STATES: Final = ("DRIFTED", "OUT_OF_RANGE", "UNRESOLVED", "HELD_BACK")
 """The states of an instance that an operator has to decide about."""
 
 _NAMES: Final = ("id", "name", "cluster", "state", "vdu_results", "observed_at")

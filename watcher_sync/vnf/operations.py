@@ -7,17 +7,20 @@
     PUT    .../operations/{id}       every few seconds, with the header Operation-Secret
     DELETE .../operations/{id}?state=COMPLETED, with the header Operation-Secret
 
+The end writes into the instance, in one transaction, whether a failed operation holds its sync back.
+
 If several managers post at once, one gets 201, and the others get 409 with the holder of the lease.
 
 The lease belongs to the user and the project of the first request. No later answer has the secret. For another project
 the operation does not exist (404). For another user, and for a wrong secret, the answer is 403.
 
-A manager that sends no heartbeat for the lease time loses the lease. Its next request gets 409, with the new holder or
-with whether the instance was written since. ``/v1/leases`` has the leases of all instances.
+A manager that sends no heartbeat for the lease time loses the lease. Its next request gets 409.
 """
 
 from __future__ import annotations
 
+import datetime
+import uuid
 from typing import Any, Final
 
 import msgspec
@@ -31,10 +34,16 @@ from watcher_sync.api.http.problems import Problem, held_by, not_found
 from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import ADMIN, PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.service import Service
+from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
+from watcher_sync.events import Event
 from watcher_sync.exceptions import StaleToken
+from watcher_sync.handlers.vnf import KIND
+from watcher_sync.model.changes import Upsert
+from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.operations import LeaseRow, OperationRow, Operations, Owner, Proof
 from watcher_sync.read.reading import last_change
-from watcher_sync.storage.groups.operation_leases import COMPLETED, EXPIRED, FAILED, RUNNING, STATES
+from watcher_sync.storage.database.database import retried
+from watcher_sync.storage.groups.operation_leases import COMPLETED, ENDS, EXPIRED, FAILED, FAILURES, RUNNING, STATES
 
 TOKEN: Final = "Operation-Token"
 SECRET: Final = "Operation-Secret"
@@ -158,7 +167,7 @@ class OperationList:
             # A deletion needs the lease, too: an instance that exists now exists until the lease is released.
             self._collection.require_existing(call, entity_id)
         except Problem:
-            self._operations.end(entity_id, lease.id, None, lease.token, failed=True)
+            self._operations.end(entity_id, lease.id, None, lease.token, FAILED)
             raise
         call.response.set_header("Location", f"{call.request.path.rstrip('/')}/{lease.id}")
         call.answer({**_running(lease), "secret": lease.secret}, 201)
@@ -167,8 +176,9 @@ class OperationList:
 class OperationItem:
     """``/v1/vnf_instances/{id}/operations/{operation_id}``: one operation."""
 
-    def __init__(self, collection: Collection, operations: Operations) -> None:
+    def __init__(self, collection: Collection, operations: Operations, writer: DirectWriter) -> None:
         plural = collection.kind.plural
+        self._writer = writer
         operate = Rule(f"{plural}:operate", PROJECT_MEMBER)
         self._collection = collection
         self._operations = operations
@@ -197,7 +207,7 @@ class OperationItem:
             rule=operate,
             more_rules=(_FORCE_END,),
             query={
-                "state": {"enum": [COMPLETED, FAILED], "default": COMPLETED, "description": "The final state."},
+                "state": {"enum": list(ENDS), "default": COMPLETED, "description": "The final state."},
                 "token": _TOKEN,
                 "force": {
                     "type": "boolean",
@@ -222,8 +232,8 @@ class OperationItem:
         token = (call.body or {}).get("token")
         try:
             lease = self._operations.heartbeat(entity_id, operation_id, proof_of(call), token)
-        except StaleToken as stale:
-            raise self._refusal(entity_id, operation_id, token, stale) from None
+        except StaleToken:
+            raise self._refusal(entity_id, operation_id, token) from None
         call.answer(_running(lease))
 
     def end(self, call: Call, entity_id: str, operation_id: str) -> None:
@@ -233,23 +243,40 @@ class OperationItem:
         proof = None if call.query["force"] else proof_of(call)
         if proof is None:
             call.context.require(_FORCE_END.name)
+        row = (
+            _shown(self._operations, entity_id, operation_id)
+            if proof is None
+            else self._operations.verify(entity_id, operation_id, proof)
+        )
         try:
-            self._operations.end(entity_id, operation_id, proof, token, failed=state == FAILED)
-        except StaleToken as stale:
-            row = self._operations.show(entity_id, operation_id)
-            if row is None or row.state != state or token not in (None, row.token):
-                raise self._refusal(entity_id, operation_id, token, stale) from None
+            self._end(call, entity_id, row, token, state)
+        except StaleToken:
+            row = _shown(self._operations, entity_id, operation_id)
+            if row.state != state or token not in (None, row.token):
+                raise self._refusal(entity_id, operation_id, token) from None
         if proof is None:
             AUDIT.warning("the operation %s of %s was ended by force, as %s", operation_id, entity_id, state)
         call.answer_nothing()
 
-    def _refusal(self, entity_id: str, operation_id: str, token: int | None, stale: StaleToken) -> Problem:
+    @retried
+    def _end(self, call: Call, entity_id: str, row: OperationRow, token: int | None, state: str) -> None:
+        """Releases the lease, and writes whether the operation holds the sync back; all or nothing.
+
+        :raises StaleToken: the operation no longer has the lease.
+        """
+        with self._writer.begin(call.context.actor) as cycle:
+            with cycle.store.connect() as connection:
+                self._operations.end_within(connection, entity_id, row.id, token, state)
+            _record_failure(cycle, entity_id, row, state)
+
+    def _refusal(self, entity_id: str, operation_id: str, token: int | None) -> Problem:
         """Makes the problem of a heartbeat or an end that the lease refuses."""
         row = _shown(self._operations, entity_id, operation_id)
         if token is not None and token != row.token:
             return Problem(412, f"{token} is not the token of this operation")
-        if stale.lease is not None and stale.lease.id != operation_id:
-            return held_by(stale.lease, "Another operation has taken over the instance")
+        lease = self._operations.running(entity_id)
+        if lease is not None and lease.id != operation_id:
+            return held_by(lease, "Another operation has taken over the instance")
         if row.state != EXPIRED or row.ended_at is None:
             return Problem(409, f"The operation has ended: {row.state}")
         service = self._collection.service
@@ -296,6 +323,24 @@ def owner_of(call: Call) -> Owner:
 def proof_of(call: Call) -> Proof:
     """What the request presents. Without a secret the proof is always refused."""
     return Proof(owner_of(call), call.request.get_header(SECRET) or "")
+
+
+def _record_failure(cycle: DirectCommitCycle, entity_id: str, row: OperationRow, state: str) -> None:
+    """Writes the failed operation that holds the sync of the instance back, or that none does any more."""
+    vnf = cycle.view.get(KIND, entity_id)
+    if not isinstance(vnf, VnfInstance):
+        return
+    now = datetime.datetime.now(datetime.UTC)
+    failed = None
+    if state in FAILURES and not vnf.sync_after_failure:
+        failed = {"id": row.id, "operation": row.operation, "holder": row.holder, "state": state}
+        failed["ended_at"] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if failed != vnf.failed_operation:
+        cause = Event(
+            id=str(uuid.uuid4()), type=f"{KIND}.operation_{state.lower()}", source="api", subject=entity_id, time=now
+        )
+        change = Upsert(KIND, entity_id, cycle.next_version(), {"registration": {"failed_operation": failed}})
+        cycle.write(cause, [change])
 
 
 def _shown(operations: Operations, entity_id: str, operation_id: str) -> OperationRow:

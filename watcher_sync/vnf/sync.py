@@ -18,7 +18,7 @@ from watcher_sync.api.http.operation import Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import Problem
 from watcher_sync.api.http.rules import PROJECT_MEMBER
 from watcher_sync.events import Actor
-from watcher_sync.exceptions import SourceError
+from watcher_sync.exceptions import SourceError, SyncHeldBack
 from watcher_sync.model.vnf.evaluation import Result, VnfSyncReport
 
 
@@ -32,6 +32,7 @@ class SyncNow(Protocol):
         :param actor: recorded as the writer of the changes.
         :raises KeyError: when there is no such instance.
         :raises OperationRunning: when an operation holds the instance; never in a dry run.
+        :raises SyncHeldBack: when a failed operation holds its sync back; never in a dry run.
         :raises SourceError: when its cluster is unavailable, or not configured in this process.
         """
 
@@ -100,7 +101,8 @@ class VnfSyncResource:
         self.on_post = operation(
             summary="Sync a VNF instance now",
             description="Reads the instance's cluster, and writes the differences to the model. The cluster is not "
-            "changed. While an operation holds the instance, the answer is 409, except for a dry run. It is 503 if the "
+            "changed. While an operation holds the instance, or a failed one holds its sync back, the answer is 409, "
+            "except for a dry run. It is 503 if the "
             "cluster is unavailable, this server has no source for it, or it runs too many syncs already.",
             rule=Rule(f"{kind.plural}:sync", PROJECT_MEMBER),
             query={
@@ -130,6 +132,8 @@ class VnfSyncResource:
             # Another writer may have deleted it meanwhile. Otherwise it is a bug.
             collection.require_existing(call, entity_id)
             raise
+        except SyncHeldBack as exc:
+            raise Problem(409, f"{collection.kind.name} {entity_id}: {exc}", failed_operation=exc.operation) from None
         except SourceError as exc:
             raise Problem(503, f"{collection.kind.name} {entity_id} cannot be synced now: {exc}") from None
         finally:

@@ -177,7 +177,7 @@ def test_an_operation_has_the_instance_until_it_ends(site: Site, client: Client,
     beaten = json.loads(made(operation("heartbeat", begun["id"], "--token", token, "-f", "json", **own)))
     assert beaten["expires_at"] > begun["expires_at"]
     assert "not the token" in failed(operation("heartbeat", begun["id"], "--token", str(begun["token"] + 1), **own), 1)
-    assert made(operation("end", begun["id"], "--token", token, "--failed", **own)) == ""
+    assert made(operation("end", begun["id"], "--token", token, "--state", "FAILED", **own)) == ""
     assert "FAILED" in failed(operation("heartbeat", begun["id"], **own), 1)
     assert json.loads(made(operation("show", begun["id"], "-f", "json")))["state"] == "FAILED"
     again = json.loads(made(operation("create", "HEAL", "-f", "json")))
@@ -188,6 +188,27 @@ def test_an_operation_has_the_instance_until_it_ends(site: Site, client: Client,
     assert [(o["Operation"], o["State"]) for o in listed] == [("SCALE", "FAILED"), ("HEAL", "COMPLETED")]
     assert made(operation("list", "--marker", token, "-f", "value", "-c", "operation")).split() == ["HEAL"]
     assert client.stored("vnf_instance", vnf_id).entity["name"] == "demo"
+
+
+def test_a_failed_operation_that_holds_the_sync_back_is_shown_until_the_registration_is_written_again(
+    site: Site, vnf_id: str
+) -> None:
+    def shown() -> dict[str, Any]:
+        columns = ("-c", "sync_after_failure", "-c", "failed_operation")
+        found: dict[str, Any] = json.loads(made(vnf_here(site, "show", vnf_id, "-f", "json", *columns)))
+        return found
+
+    assert shown() == {"sync_after_failure": True, "failed_operation": None}
+    made(vnf_here(site, "set", vnf_id, "--no-sync-after-failure"))
+    begun = json.loads(made(vnf_here(site, "operation", "create", vnf_id, "HEAL", "--holder", "lcm-1", "-f", "json")))
+    own = {"WATCHER_SYNC_OPERATION_SECRET": begun["secret"]}
+    made(vnf_here(site, "operation", "end", vnf_id, begun["id"], "--state", "FAILED_TEMP", **own))
+    found = shown()
+    assert found["sync_after_failure"] is False
+    failed_one = found["failed_operation"]
+    assert (failed_one["id"], failed_one["holder"], failed_one["state"]) == (begun["id"], "lcm-1", "FAILED_TEMP")
+    made(vnf_here(site, "set", vnf_id, "--name", "demo"))
+    assert shown() == {"sync_after_failure": False, "failed_operation": None}
 
 
 def test_a_sync_tells_what_was_found(site: Site, client: Client, vnf_id: str, syncing_url: str) -> None:

@@ -87,6 +87,34 @@ def started(site: Installation) -> EngineProcess:
     return engine
 
 
+def test_a_failed_operation_holds_the_sync_back_over_a_restart_until_the_next_one_completes(
+    site: Installation, server: KubernetesServer
+):
+    engine = started(site)
+    read = Reader(site)
+    read("POST", "/v1/vnf_instances", 201, json={"id": "v1", **BODY, "sync_after_failure": False})
+    wait_until(lambda: read.vnf("v1")[0] == 0, what="the first level")
+
+    def operated(state: str) -> None:
+        lease = read("POST", "/v1/vnf_instances/v1/operations", 201, json={"operation": "SCALE", "holder": "lcm"})
+        path, own = f"/v1/vnf_instances/v1/operations/{lease['id']}", {"Operation-Secret": lease["secret"]}
+        read("DELETE", path, 204, params={"state": state}, headers=own)
+
+    def state() -> str:
+        return str(read("GET", "/v1/vnf_instances/v1", 200)["state"])
+
+    operated("FAILED_TEMP")
+    wait_until(lambda: state() == "HELD_BACK", what="the engine knows")
+    engine.terminate()
+    engine = started(site)
+    server.cluster.scale("Deployment", "vdu1", 3)
+    server.cluster.settle()
+    wait_until(lambda: len(read("GET", "/v1/pods", 200, params={"name": "prefix:vdu1-"})["pods"]) == 3, what="the pods")
+    assert (state(), read.vnf("v1")[0], len(read.vnf("v1")[1])) == ("HELD_BACK", 0, 1)
+    operated("COMPLETED")
+    wait_until(lambda: (state(), read.vnf("v1")[0]) == ("SYNCED", 2), what="level 2")
+
+
 def test_a_scaling_behind_our_back_shows_in_the_api_by_events(
     site: Installation, server: KubernetesServer, figure: Callable[[str], None]
 ):

@@ -19,6 +19,30 @@ from watcher_sync.model.changes import Upsert, Version
 pytestmark = [pytest.mark.rare, pytest.mark.timeout(300)]
 
 
+@pytest.mark.parametrize(("names", "other"), [("ab", "a"), ("abc", "b")])
+def test_the_source_that_goes_on_in_a_circle_shows_that_its_region_refuses(
+    install: Callable[..., Installation], tmp_path: Path, names: str, other: str
+) -> None:
+    members = {name: Member(name, install(f"sqlite:///{tmp_path / f'{name}.sqlite'}")) for name in names}
+    for name, followed in zip(names, names[1:] + names[0], strict=True):
+        members[name].follow(followed, members[followed])
+    write(members["a"], "of-a")  # it comes back to the last one, which refuses then
+    for member in members.values():
+        member.start()
+    last = names[-1]
+
+    def shown(name: str) -> tuple[str, str]:
+        (row,) = members[name].source_rows().values()
+        return row.state, row.detail
+
+    wait_until(lambda: all(member.source_rows() for member in members.values()), 120, "the states of the sources")
+    wait_until(lambda: shown(last)[0] == "disconnected" and "loop" in shown(last)[1], 120, "a refusal")
+    circle = " -> ".join(("a", *names[1:], "a"))
+    line = f"the source a of the region refuses the loop {circle}; remove one of the sources of the loop"
+    wait_until(lambda: shown(other) == ("connected", line), 150, "the other side shows it")
+    assert all(shown(name) == ("connected", "") for name in names if name not in (last, other))
+
+
 def write(member: Member, entity_id: str) -> None:
     with DirectWriter(member.site.store, nova()).begin() as cycle:
         upsert = Upsert("aggregate", entity_id, Version("1"), {"state": {"name": "n"}})

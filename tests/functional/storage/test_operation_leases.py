@@ -184,7 +184,7 @@ def test_a_token_that_was_ended_is_refused_and_tokens_grow_for_ever(store):
     for failed in (False, True, False):
         lease = leases.begin("a", "SCALE", "lcm")
         tokens.append(lease.token)
-        leases.end("a", lease.id, lease.proof, lease.token, failed=failed)
+        leases.end("a", lease.id, lease.proof, lease.token, state="FAILED" if failed else "COMPLETED")
         with pytest.raises(StaleToken) as refused:
             leases.end("a", lease.id, lease.proof, lease.token)
         assert refused.value.lease is None

@@ -83,7 +83,7 @@ def test_an_operation_is_begun_kept_shown_listed_and_ended(client):
         client.end_operation("a", begun.id, secret=begun.secret, token=begun.token + 1)
     with pytest.raises(Forbidden):
         client.end_operation("a", begun.id)
-    client.end_operation("a", begun.id, secret=begun.secret, token=begun.token, failed=True)
+    client.end_operation("a", begun.id, secret=begun.secret, token=begun.token, state="FAILED")
     ended = client.shown_operation("a", begun.id)
     assert (ended.state, ended.expires_at) == ("FAILED", None)
     assert ended.ended_at.tzinfo is not None

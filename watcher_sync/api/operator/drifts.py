@@ -27,6 +27,7 @@ _MEANING: Final[Mapping[str, str]] = {
     "DRIFTED": "The number of pods is between two levels.",
     "OUT_OF_RANGE": "The number of pods is below the minimum or above the maximum.",
     "UNRESOLVED": "A workload of the registration does not exist in the cluster.",
+    "HELD_BACK": "An operation failed and is not resolved, so the instance is not synced.",
 }
 _NOT_RUNNING: Final = (
     "Pods that a workload wants do not run.",
@@ -36,6 +37,7 @@ _REMEDY: Final[Mapping[str, str]] = {
     "DRIFTED": "Scale the workload to a level, or register the levels that it has.",
     "OUT_OF_RANGE": "Scale the workload into its range, or register another range.",
     "UNRESOLVED": "Create the workload, or register its name.",
+    "HELD_BACK": "End a new operation COMPLETED or ROLLED_BACK, or register the instance again.",
 }
 
 _OBSERVED: Final = "Nothing is written. Correct the live system, or set the policy of the kind to heal."

@@ -36,7 +36,7 @@ SOURCE: schemas.Schema = {
         "host": schemas.STRING | {"description": "The machine on which its engine runs."},
         "pid": _NUMBER,
         "state": {"enum": ["starting", "connected", "disconnected", "stopped", "failed", "removed"]},
-        "detail": schemas.STRING | {"description": "Why it is not connected."},
+        "detail": schemas.STRING | {"description": "Why it is not connected, or what is wrong although it is."},
         "since": schemas.TIME | {"description": "When the present state began."},
         "lag": schemas.nullable(_NUMBER) | {"description": "Events that wait in the transport."},
         "last_event_at": schemas.nullable(schemas.TIME),

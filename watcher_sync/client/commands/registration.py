@@ -20,7 +20,7 @@ ASPECT = "NAME=MAX:VDU=DELTA[,VDU=DELTA]"
 _PRODUCT = ("vnf_provider", "vnf_product_name", "vnf_software_version", "vnfd_version")
 _TEXTS = ("name", "cluster", "namespace", "vnfd_id", "flavour_id", *_PRODUCT)
 _REQUIRED = ("cluster", "vnfd_id", "vdu")
-_REGISTERED = (*_TEXTS, "vdus", "aspects", "ext_cp_info")
+_REGISTERED = (*_TEXTS, "vdus", "aspects", "ext_cp_info", "sync_after_failure")
 
 OPTIONAL = ("name", "flavour_id", *_PRODUCT)
 """The texts of a registration that an instance may lack."""
@@ -55,6 +55,10 @@ def add_registration(parser: argparse.ArgumentParser) -> None:
     add("--vnf-product-name", metavar="NAME", help="product of the VNF")
     add("--vnf-software-version", metavar="VERSION", help="software version of the VNF")
     add("--vnfd-version", metavar="VERSION", help="version of its descriptor")
+    add(
+        "--sync-after-failure", action=argparse.BooleanOptionalAction, default=None,
+        help="whether the sync goes on after an operation that failed, before it is resolved (default: yes)",
+    )  # fmt: skip
     add(
         "--vdu", dest="vdu", action="append", type=vdu, default=[], metavar=VDU,
         help="a VDU: its workload, its pods at level 0, the minimum and the maximum; may be repeated. "
@@ -106,14 +110,16 @@ def _registration(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _of_file(options: argparse.Namespace) -> dict[str, Any]:
-    given = [f"--{name.replace('_', '-')}" for name in (*_TEXTS, "vdu", "aspect") if getattr(options, name)]
+    names = (*_TEXTS, "sync_after_failure", "vdu", "aspect")
+    given = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name) not in (None, [])]
     if given:
         raise WrongUsage(f"--file: cannot be combined with {given[0]}")
     return object_of_file(options.file)
 
 
 def _given(options: argparse.Namespace) -> dict[str, Any]:
-    values: dict[str, Any] = {name: value for name in _TEXTS if (value := getattr(options, name)) is not None}
+    names = (*_TEXTS, "sync_after_failure")
+    values: dict[str, Any] = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.vdu:
         values["vdus"] = _together("--vdu", options.vdu)
     if options.aspect:

@@ -111,9 +111,9 @@ VNF = Noun(
     table=("id", "name", "project_id", "cluster", "namespace", "state", "scale_level", "observed", "updated_at"),
     brief=(
         "id", "name", "project_id", "cluster", "namespace", "vnfd_id", "flavour_id", "vnf_provider", "vnf_product_name",
-        "vnf_software_version", "vnfd_version", "vdus", "aspects", "state",
-        "scale_level", "nearest_level", "observed", "vdu_results", "vnfc_resource_info", "created_at",
-        "registered_at", "observed_at", "etag",
+        "vnf_software_version", "vnfd_version", "vdus", "aspects", "sync_after_failure", "state",
+        "failed_operation", "scale_level", "nearest_level", "observed", "vdu_results", "vnfc_resource_info",
+        "created_at", "registered_at", "observed_at", "etag",
     ),
     cells=CELLS,
     marker=ENTITIES_MARKER,

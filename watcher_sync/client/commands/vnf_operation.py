@@ -62,7 +62,12 @@ class VnfOperationEnd(Command):
         _OPERATION_ID,
         _TOKEN,
         SECRET,
-        argument("--failed", action="store_true", help="end it FAILED (default: COMPLETED)"),
+        argument(
+            "--state",
+            choices=("COMPLETED", "ROLLED_BACK", "FAILED_TEMP", "FAILED"),
+            default="COMPLETED",
+            help="how it ends (default: COMPLETED)",
+        ),
         argument(
             "--force",
             action="store_true",
@@ -77,7 +82,7 @@ class VnfOperationEnd(Command):
             parsed_args.operation_id,
             secret=given_secret(parsed_args) if parsed_args.force else required_secret(parsed_args),
             token=parsed_args.token,
-            failed=parsed_args.failed,
+            state=parsed_args.state,
             force=parsed_args.force,
         )
 

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 
+import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
@@ -33,6 +34,7 @@ from watcher_sync.exceptions import (
     RowRefused,
     SourceError,
     StaleToken,
+    SyncHeldBack,
 )
 from watcher_sync.handlers.vnf import KIND, VnfHandler
 from watcher_sync.model.kubernetes import VnfInstance
@@ -143,10 +145,11 @@ class KubernetesReconciler(Reconciler):
     def sync_now(self, entity_id: str, *, dry_run: bool, actor: Actor | None = None) -> VnfSyncReport:
         """Compare one VNF instance with its cluster, and correct the model.
 
-        :param dry_run: write nothing, and ignore the instance's lease.
+        :param dry_run: write nothing, and ignore the instance's lease and failed operation.
         :param actor: recorded as the writer of the changes.
         :raises KeyError: when there is no such instance.
         :raises OperationRunning: when a life-cycle operation holds it; never in a dry run.
+        :raises SyncHeldBack: when a failed operation holds its sync back; never in a dry run.
         :raises SourceError: when no configured source follows its cluster, or the cluster cannot be listed.
         """
         base = self.context.view()
@@ -159,6 +162,10 @@ class KubernetesReconciler(Reconciler):
         lease = None if dry_run else self.context.operations.running(entity_id)
         if lease is not None:
             raise OperationRunning(lease)
+        if instance.failed_operation is not None:
+            if not dry_run:
+                raise SyncHeldBack(instance.failed_operation)
+            instance = msgspec.structs.replace(instance, failed_operation=None)
         deadline = time.monotonic() + _SYNC_TIMEOUT_SECONDS
         try:
             comparison = self._comparer.compare(

@@ -35,9 +35,10 @@ from watcher_sync.client.watch import (
 )
 from watcher_sync.events import Event, portions
 from watcher_sync.sources.base import Emit, IntakeClosed, SourceState
+from watcher_sync.sources.federation.loops import RefusedLoops, is_loop, loop_of
 from watcher_sync.sources.federation.options import RegionSettings
 from watcher_sync.sources.federation.region import Region, RegionChanges, RegionPage
-from watcher_sync.sources.federation.states import EventMaker, RegionCursor, decode_document, is_loop, loop_of
+from watcher_sync.sources.federation.states import EventMaker, RegionCursor, decode_document
 
 LOG = logging.getLogger(__name__)
 
@@ -149,6 +150,7 @@ class Follower:
         self._cursor = cursor
         self._make.region_epoch = cursor.number
         self._guard = guard
+        self._loops = RefusedLoops(settings, region, monotonic=monotonic)
         self._monotonic = monotonic
         self._backoff = Backoff(_FIRST_PAUSE_SECONDS, settings.backoff_max, uniform=jitter)
         self._outage: type[Exception] | None = None
@@ -383,12 +385,14 @@ class Follower:
             self._streaming_since = now
         if self._outage is None or now - self._streaming_since >= _STABLE_SECONDS:
             self._connected()
+            self.detail = self._loops.detail()
 
     def _connected(self) -> None:
         self._outage = None
         if self.state is not SourceState.CONNECTED:
             self.state, self.detail = SourceState.CONNECTED, ""
             self.connections += 1
+            self._loops.connected()
             LOG.info("source %s: connected to the region", self._settings.source)
 
     def _disconnect(self, reason: Exception) -> None:

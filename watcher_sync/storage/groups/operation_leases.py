@@ -28,10 +28,16 @@ from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.database.database_time import database_now
 from watcher_sync.storage.schema.tables import Tables
 
-RUNNING, COMPLETED, FAILED, EXPIRED = "RUNNING", "COMPLETED", "FAILED", "EXPIRED"
-"""The states of an operation."""
+RUNNING, EXPIRED = "RUNNING", "EXPIRED"
+COMPLETED, ROLLED_BACK, FAILED_TEMP, FAILED = "COMPLETED", "ROLLED_BACK", "FAILED_TEMP", "FAILED"
 
-STATES = (RUNNING, COMPLETED, FAILED, EXPIRED)
+FAILURES = (FAILED_TEMP, FAILED)
+"""States that leave something to resolve (ETSI GS NFV-SOL 003, 5.6.2.3)."""
+
+ENDS = (COMPLETED, ROLLED_BACK, *FAILURES)
+"""States that a holder ends an operation with."""
+
+STATES = (RUNNING, *ENDS, EXPIRED)
 
 _DEADLOCKS = 5
 """How often a deletion is tried while the database ends it because of a deadlock."""
@@ -178,17 +184,23 @@ class OperationLeases:
     def end(self, kind: str, entity_id: str, lease_id: str, token: int | None, state: str) -> bool:
         """Give the lease back.
 
-        :param state: COMPLETED or FAILED.
+        :param state: one of :data:`ENDS`.
         :returns: whether it was this holder's, and had not expired.
         """
+        with translated(), self._begin() as connection:
+            return self.end_within(connection, kind, entity_id, lease_id, token, state)
+
+    def end_within(
+        self, connection: sa.Connection, kind: str, entity_id: str, lease_id: str, token: int | None, state: str
+    ) -> bool:
+        """The same, in a transaction of the caller."""
         t, o = self._leases, self._operations
         mine = self._is(kind, entity_id, lease_id, token), t.c.expires_at > self._now()
         free = sa.update(t).where(*mine).values(id="", holder="", operation="")
-        with translated(), self._begin() as connection:
-            if connection.execute(free).rowcount != 1:
-                return False
-            connection.execute(sa.update(o).where(o.c.id == lease_id).values(state=state, ended_at=self._now()))
-            return True
+        if connection.execute(free).rowcount != 1:
+            return False
+        connection.execute(sa.update(o).where(o.c.id == lease_id).values(state=state, ended_at=self._now()))
+        return True
 
     def lock_token(self, connection: sa.Connection, kind: str, entity_id: str, token: int) -> LeaseRow | None:
         """Lock the lease of this token: no other holder takes it until the connection's transaction ends.

@@ -13,15 +13,17 @@ import msgspec
 import pytest
 
 from tests.waiting import deadline, wait_until
-from watcher_sync.client import Gone, Unreachable
+from watcher_sync.client import ClientError, Gone, Unreachable
+from watcher_sync.client.models import Source
 from watcher_sync.client.watch import EventType, Unauthenticated, WatchError, WatchEvent
 from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.federation import follower
 from watcher_sync.sources.federation.follower import DeleteGuard, Follower
+from watcher_sync.sources.federation.loops import is_loop, loop_of
 from watcher_sync.sources.federation.options import RegionSettings
 from watcher_sync.sources.federation.region import RegionChanges, RegionDeletion, RegionPage
-from watcher_sync.sources.federation.states import RegionDocument, is_loop, loop_of, read_cursor
+from watcher_sync.sources.federation.states import RegionDocument, read_cursor
 from watcher_sync.wire.watch import events_pb2
 
 LINK = "/management/v1alpha1/watchtopics/federation"
@@ -105,6 +107,10 @@ class FakeRegion:
         """The position of each reading of changes."""
         self.after_reading: list[Any] = []
         """Functions that run after changes were read."""
+        self.sources_shown: list[Source] = []
+        self.source_lists = 0
+        """How often the sources were listed."""
+        self.refuses_sources: ClientError | None = None
 
     def write(self, *ids: str) -> None:
         for one in ids:
@@ -139,6 +145,12 @@ class FakeRegion:
         self.positions.append(sequence.get(LINK))
         self.epochs.append(sequence.get_epoch(LINK))
         return Watching(self, sequence.get(LINK))
+
+    def sources(self) -> list[Source]:
+        self.source_lists += 1
+        if self.refuses_sources is not None:
+            raise self.refuses_sources
+        return self.sources_shown
 
     def ensure_topic(self) -> None:
         self.attempts += 1
@@ -200,10 +212,12 @@ class FakeRegion:
 class Following:
     """A follower in its thread, and what it emitted."""
 
-    def __init__(self, region: FakeRegion, cursor: int | str | None = None) -> None:
+    def __init__(
+        self, region: FakeRegion, cursor: int | str | None = None, settings: RegionSettings = SETTINGS
+    ) -> None:
         self.events: list[Event] = []
         begin = read_cursor(None if cursor is None else str(cursor))
-        self.follower = Follower(SETTINGS, region, self.events.extend, begin, DeleteGuard())  # type: ignore[arg-type]
+        self.follower = Follower(settings, region, self.events.extend, begin, DeleteGuard())  # type: ignore[arg-type]
 
     def __enter__(self) -> Self:
         self.follower.start()

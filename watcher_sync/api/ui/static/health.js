@@ -7,7 +7,7 @@ export const LOOKS = ["bad", "warn", "busy", "unknown", "off", "good"];
 
 const STATES = {
   bad: "error failed crashloopbackoff crash_looping crash-looping down unreachable disconnected unavailable out_of_range evicted",
-  warn: "drifted degraded notready unresolved disabled warning",
+  warn: "drifted degraded notready unresolved held_back disabled warning",
   busy: "building resized rescued pending provisioning progressing settling creating deleting stopping starting terminating updating changing",
   good: "active running ready succeeded available connected synced up enabled healthy ok",
   unknown: "unknown",
@@ -71,11 +71,14 @@ const VNF = {
 };
 
 /** What the state of a VNF instance means, in a sentence. */
-export const meaningOf = (state) => VNF[state] || "";
+export function meaningOf({ state, failed_operation: failed }) {
+  if (state !== "HELD_BACK" || !failed) return VNF[state] || "";
+  return `It is not synced, because the operation ${failed.operation} (${failed.id}) of ${failed.holder} ended ${failed.state}.`;
+}
 
 function vnf(entity) {
   const crashing = (entity.vnfc_resource_info || []).filter((one) => one.pod?.flags?.length).length;
-  const found = of(entity.state, meaningOf(entity.state));
+  const found = of(entity.state, meaningOf(entity));
   if (!crashing) return found;
   return told("bad", found.word, `${crashing} of its pods ${crashing === 1 ? "is" : "are"} in CrashLoopBackOff. ${found.why}`);
 }

@@ -320,6 +320,8 @@ def _create_vnf_instances() -> None:
         sa.Column("ext_cp_info", JsonDocument()),
         sa.Column("vdus", JsonDocument()),
         sa.Column("aspects", JsonDocument()),
+        sa.Column("sync_after_failure", sa.Boolean(), nullable=False),
+        sa.Column("failed_operation", JsonDocument()),
         sa.Column("created_at", UtcDateTime()),
         sa.Column("registered_at", UtcDateTime()),
         sa.Column("state", sa.String(length=32), nullable=False),
