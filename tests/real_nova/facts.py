@@ -145,7 +145,7 @@ FACTS = (
         "instance",
         ("fault_message",),
         "servers",
-        "The error event of a rescue and of the end of a resize names no server.",
+        "The error event of some failures names no server, and its request belongs to no known action.",
         lambda difference, _heard: difference.model is None,
     ),
     Fact(
@@ -186,8 +186,17 @@ FACTS = (
         "instance",
         ("state",),
         "servers",
-        "A rescue that failed and a reset of the state publish instance.update only.",
+        "A reset of the state publishes instance.update only.",
         lambda difference, _heard: "error" in (difference.truth, difference.model),
+        by_default=True,
+    ),
+    Fact(
+        "fault of a state that was reset",
+        "instance",
+        ("fault_message",),
+        "servers",
+        "A reset of the state publishes instance.update only.",
+        lambda difference, _heard: difference.truth is None,
         by_default=True,
     ),
     Fact(

@@ -114,6 +114,12 @@ class ComputeNode(Placeholder, frozen=True, kw_only=True, gc=False):
         dict[str, Any] | None, In("capacity"), Doc("Resource class -> total, reserved, allocation_ratio and used.")
     ] = None
     capacity_source: Annotated[Text | None, In("capacity"), Doc("The capacity provider that reported it.")] = None
+    failures: Annotated[
+        dict[str, Any] | None,
+        In("failures"),
+        AdminOnly(),
+        Doc("Its last failures that name no instance, by request; their messages may name instances."),
+    ] = None
 
     @property
     def registered(self) -> bool:
@@ -124,7 +130,7 @@ class ComputeNode(Placeholder, frozen=True, kw_only=True, gc=False):
 @kind(
     "instance",
     plural="instances",
-    indexes=("host", "source_host", "project_id"),
+    indexes=("host", "source_host", "project_id", "request_id"),
     filter_indexes=("host", "name", "project_id"),
     references=(
         Reference("host", "compute_node", implies=True),
@@ -177,6 +183,9 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
     fault_type: Annotated[Text | None, In("fault"), Doc("Exception class of the last error event.")] = None
     fault_message: Annotated[
         LongText | None, In("fault"), AdminOnly(), Doc("Message of the last error event; it may name hosts.")
+    ] = None
+    request_id: Annotated[
+        Text | None, In("request"), Doc("Request of its unfinished rescue, resize or revert of a resize.")
     ] = None
 
 

@@ -48,7 +48,9 @@ ANYTHING: Final = _Anything()
 """The value of a field that the ledger does not decide."""
 
 _BY_API = ("hypervisor_hostname", "hypervisor_type", "uuid")
-_BY_MODEL = ("liveness", "liveness_reason", "liveness_since", "inventories", "capacity_source", "last_heard")
+_BY_MODEL = (
+    "liveness", "liveness_reason", "liveness_since", "inventories", "capacity_source", "failures", "last_heard",
+)  # fmt: skip
 _CAPACITY = (
     "vcpus", "memory_mb", "disk_gb", "reserved_vcpus", "reserved_memory_mb", "reserved_disk_gb", "vcpu_ratio",
     "memory_ratio", "disk_ratio",
@@ -221,6 +223,7 @@ class Ledger:
             "service_zone": None,
             "availability_zone": zones.get(host),
             **dict.fromkeys((*_BY_API, *_BY_MODEL, *_CAPACITY)),
+            "failures": ANYTHING,
             "last_heard": None if last_heard is None else _time(last_heard.replace(" ", "T") + "+00:00"),
         }
 
@@ -300,6 +303,7 @@ def _instance(server: Server) -> dict[str, Any]:
         "launched_at": _time(record["launched_at"]),
         "fault_type": None if fault is None else fault.type,
         "fault_message": None if fault is None else fault.message,
+        "request_id": ANYTHING,
     }
 
 

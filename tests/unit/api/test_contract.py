@@ -34,8 +34,8 @@ SENSE = (
 """What is asked here has to make sense as a whole, which no schema can say: min, max and levels that fit, a filter.
 Also: one form of paging, and a position that the journal has."""
 
-POSITIONS = {"as_of", "epoch"}
-"""Parameters of many operations that have to name what the journal has."""
+POSITIONS = {"as_of", "epoch", "marker"}
+"""Parameters of many operations that have to name what the journal has, or a value of the field in ``sort``."""
 
 EXAMPLES = int(os.environ.get("WATCHER_SYNC_TEST_EXAMPLES", "4"))
 """Requests for each operation, half of them wrong on purpose; more in the environment ``contract``."""

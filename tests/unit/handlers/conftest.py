@@ -10,10 +10,11 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
 import pytest
 
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.events import Event
+from watcher_sync.events import Actor, Event
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Change, Delete, Outcome, Upsert
 from watcher_sync.model.entities import builtin_kinds
@@ -187,6 +188,24 @@ class NovaEvents:
             event_type, wrapped("AggregatePayload", "1.1", data | fields), sent=sent, publisher="nova-api:ctl"
         )
 
+    def exception(
+        self,
+        sent: float = 6,
+        *,
+        publisher: str = "nova-compute:host1",
+        request: str | None = "req-1",
+        kind: str = "InstanceNotRescuable",
+        message: str = "cannot be rescued",
+    ) -> Event:
+        """A ``compute.exception`` with the request in its context.
+
+        :param kind: class of the exception.
+        """
+        data = {"exception": kind, "exception_message": message, "module_name": "m", "function_name": "f"}
+        payload = wrapped("ExceptionPayload", "1.1", data)
+        event = self.event("compute.exception", payload, sent=sent, publisher=publisher)
+        return msgspec.structs.replace(event, actor=Actor("u1", "p1", request))
+
     @staticmethod
     def put(event: Event, path: str, value: Any) -> Event:
         """The event with the field at the path (``payload.`` left out, ``/`` between steps) set."""
@@ -216,7 +235,7 @@ class NovaEvents:
 
 
 def replaced(event: Event, data: Any) -> Event:
-    return Event(id=event.id, type=event.type, source=event.source, origin=event.origin, time=event.time, data=data)
+    return msgspec.structs.replace(event, data=data)
 
 
 class Empty:

@@ -52,6 +52,8 @@ UPDATED = [
     "instance.soft_delete.end",
     "instance.resize.end",
     "instance.resize_finish.start",
+    "instance.resize_revert.start",
+    "instance.rescue.start",
     "instance.live_migration_abort.end",
 ]
 FAILED = [

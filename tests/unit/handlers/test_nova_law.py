@@ -126,6 +126,66 @@ def hosts_join_at_once(nova):
     ], {"instances": {}, "nodes": {"host1": (False, False, "enabled", "za")}}
 
 
+def failed_rescue(nova):
+    return [
+        nova.instance("instance.create.end", at=1),
+        nova.instance("instance.rescue.start", at=5, task_state="rescuing", request_id="req-1"),
+        nova.instance("instance.update", at=5.5, state="error", task_state="rescuing"),
+        nova.instance("instance.update", at=5.6, state="error"),
+        nova.exception(7),
+        nova.exception(8, request="req-x"),
+    ], {nova.VM: ("host1", "error", None, "InstanceNotRescuable")}
+
+
+def failed_finish_resize_and_hard_reboot(nova):
+    return [
+        nova.instance("instance.create.end", at=1),
+        nova.instance(
+            "instance.resize.end", at=5, host="host2", task_state="resize_migrated", request_id="req-1"
+        ),
+        nova.instance(
+            "instance.resize_finish.start", at=6, host="host2", task_state="resize_finish", publisher=DESTINATION,
+            request_id="req-1",
+        ),
+        nova.exception(7, publisher=DESTINATION, kind="PortBindingFailed"),
+        nova.instance("instance.reboot.end", at=9, host="host2", publisher=DESTINATION),
+    ], {nova.VM: ("host2", "active", None, None)}  # fmt: skip
+
+
+def failed_finish_resize(nova):
+    return failed_finish_resize_and_hard_reboot(nova)[0][:4], {nova.VM: ("host2", "error", None, "PortBindingFailed")}
+
+
+def failed_revert(nova):
+    late = {"host": "host2", "state": "resized", "task_state": "resize_reverting", "request_id": "req-1"}
+    return [
+        nova.instance("instance.create.end", at=1),
+        nova.instance("instance.resize_finish.end", at=3, host="host2", state="resized", publisher=DESTINATION),
+        nova.instance("instance.exists", at=5, publisher=DESTINATION, **late),
+        nova.instance("instance.resize_revert.start", at=6, **late),
+        nova.exception(7, kind="AllocationMoveFailed"),
+    ], {nova.VM: ("host2", "error", None, "AllocationMoveFailed")}
+
+
+def failed_rescue_that_is_repeated(nova):
+    return [
+        nova.instance("instance.create.end", at=1),
+        nova.instance("instance.rescue.start", at=5, task_state="rescuing", request_id="req-1"),
+        nova.exception(6),
+        nova.instance("instance.rescue.start", at=8, task_state="rescuing", request_id="req-2"),
+        nova.instance("instance.rescue.end", at=9, state="rescued", request_id="req-2"),
+    ], {nova.VM: ("host1", "rescued", None, None)}
+
+
+FAILURES = [
+    failed_rescue,
+    failed_finish_resize_and_hard_reboot,
+    failed_finish_resize,
+    failed_revert,
+    failed_rescue_that_is_repeated,
+]
+"""Histories with a failure that names no instance, on known hosts."""
+
 HISTORIES = [
     resize_and_revert,
     live_migration_with_force_complete,
@@ -213,3 +273,15 @@ def test_every_permutation_of_a_short_history_ends_in_the_same_model(nova, new_p
     expected = whole(new_player().play(*events))
     for order in itertools.permutations(events):
         assert whole(new_player().play(*order, batch=4)) == expected
+
+
+@pytest.mark.parametrize("history", FAILURES)
+def test_every_permutation_and_duplication_of_a_failure_on_known_hosts_ends_in_novas_truth(nova, new_player, history):
+    services = [nova.service("service.create", host, sent=0) for host in ("host1", "host2")]
+    events, expected = history(nova)
+    final = new_player().play(*services, *events)
+    found = {i.id: (i.host, i.state, i.task_state, i.fault_type) for i in final.all("instance")}
+    assert found == expected
+    for order in itertools.permutations(events):
+        again = new_player().play(*services, *order, *order[:2], batch=3)
+        assert whole(again) == whole(final)

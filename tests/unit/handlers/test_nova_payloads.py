@@ -296,6 +296,7 @@ def test_the_facets_name_exactly_the_fields_that_the_kind_declares(nova, facets)
     written = facets(nova.instance("instance.update", tags=["b", "a"])) | {
         "fault": facets(nova.instance("instance.create.error"))["fault"],
         "resize": facets(nova.instance("instance.resize.end"))["resize"],
+        "request": facets(nova.instance("instance.rescue.end"))["request"],
     }
     assert {facet: set(fields) for facet, fields in written.items()} == {
         facet: set(fields) for facet, fields in kind.facet_fields.items() if facet not in ("pin", "group")

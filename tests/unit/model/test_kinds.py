@@ -122,11 +122,11 @@ def test_a_class_without_a_declaration_is_no_kind():
 
 def test_the_anchor_facet_is_the_first_and_the_others_follow_in_declared_order():
     declared = builtin_kinds()["compute_node"]
-    assert declared.facets == ("service", "hypervisor", "liveness", "zone", "capacity")
+    assert declared.facets == ("service", "hypervisor", "liveness", "zone", "capacity", "failures")
     assert declared.anchor_position == 0
     assert builtin_kinds()["instance"].facets == (
         "state", "details", "placement", "resize", "power", "lock", "flavor", "tags", "group", "pin", "network",
-        "fault",
+        "fault", "request",
     )  # fmt: skip
 
 

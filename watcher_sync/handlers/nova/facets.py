@@ -20,6 +20,7 @@ from watcher_sync.handlers.nova import ownership
 from watcher_sync.handlers.nova.payloads import (
     DATA,
     ComputeTaskData,
+    FaultData,
     InstanceData,
     Ip,
     NotifiedFault,
@@ -36,6 +37,10 @@ STATES: Final = {"soft-delete": "soft-deleted"}
 NO_FAULT: Final[Fields] = {"fault_type": None, "fault_message": None}
 NO_HOST: Final[Fields] = {"host": None, "node": None, "availability_zone": None}
 NO_SOURCE: Final[Fields] = {"source_host": None}
+NO_REQUEST: Final[Fields] = {"request_id": None}
+
+ENDED: Final[Mapping[str, Fields]] = {ownership.RESIZE: NO_SOURCE, ownership.REQUEST: NO_REQUEST}
+"""Facet -> what it is after an action that owns it."""
 
 _UTC = datetime.UTC
 
@@ -181,17 +186,22 @@ _TRACEBACK: Final = "\nTraceback (most recent call last):"
 
 
 def fault(given: NotifiedFault | UnsetType | None, path: str = "fault") -> Fields:
-    """The fault of an error event; empty where the payload has no such field.
-
-    A traceback in the message is left out, as Nova's API leaves it out.
-    """
+    """The fault of an error event; empty where the payload has no such field."""
     if given is UNSET:
         return {}
     if given is None:
         return NO_FAULT
     if given.version[:2] != "1.":
         refuse_nested(given, path)
-    kind, message = given.data.type, given.data.message
+    return fault_fields(given.data)
+
+
+def fault_fields(given: FaultData) -> Fields:
+    """Class and message of an exception, as far as the payload has them.
+
+    A traceback in the message is left out, as Nova's API leaves it out.
+    """
+    kind, message = given.type, given.message
     if isinstance(kind, str):
         kind = shared(kind.removesuffix(_REMOTE))
     if isinstance(message, str):

@@ -24,7 +24,7 @@ from msgspec import UNSET, UnsetType
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.base import Handler
-from watcher_sync.handlers.nova import aggregates, ownership
+from watcher_sync.handlers.nova import aggregates, failures, ownership
 from watcher_sync.handlers.nova import facets as payload_facets
 from watcher_sync.handlers.nova.facets import Fields, shared, without_unset
 from watcher_sync.handlers.nova.instances import instance_changes, is_row_deleted
@@ -34,6 +34,7 @@ from watcher_sync.handlers.nova.ownership import (
     FAULT,
     PLACEMENT,
     POWER,
+    REQUEST,
     RESIZE,
     STATE,
     TAGS,
@@ -47,6 +48,7 @@ from watcher_sync.handlers.nova.payloads import (
     INSTANCE,
     SERVICE,
     AggregateData,
+    InstanceData,
     ServiceData,
     read,
 )
@@ -91,10 +93,27 @@ class NovaHandler(Handler):
         return with_seen(event)
 
     def on_compute_exception(self, event: Event, view: View) -> Iterable[Change]:
-        """A failure without the id of an instance: those of the host in the middle of a task are doubtful."""
-        found = view.by("instance", "host", host) if (host := publishing_host(event)) else ()
-        running = [i.id for i in found if isinstance(i, Instance) and _is_running_a_task(i)]
-        return with_seen(event, *[Doubtful("instance", instance_id) for instance_id in running])
+        """A failure without the id of an instance.
+
+        It is that of the instance whose action has its request. If there is none, the instances of the host in the
+        middle of a task are doubtful. The host remembers the failure for an action that begins later.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        if (host := publishing_host(event)) is None:
+            return ()
+        request_id = event.actor.request_id if event.actor is not None else None
+        instances = [i.id for i in view.by("instance", "request_id", request_id)] if request_id is not None else []
+        failure = failures.failure_of(event)
+        changes: list[Change] = list(failures.remembered(view, host, failure)) if failure is not None else []
+        if failure is not None:
+            changes += [change for instance_id in instances for change in failures.failed(instance_id, failure)]
+        elif instances:
+            changes += [Doubtful("instance", instance_id) for instance_id in instances]
+        if not instances:
+            found = [i for i in view.by("instance", "host", host) if isinstance(i, Instance)]
+            changes += [Doubtful("instance", instance.id) for instance in found if _is_running_a_task(instance)]
+        return with_seen(event, *changes)
 
     def on_instance(self, event: Event, view: View) -> Iterable[Change]:
         """The facets that this event type owns, and copies of the others.
@@ -103,7 +122,7 @@ class NovaHandler(Handler):
         """
         data = read(event.data, INSTANCE)
         facets = ownership.INSTANCE_EVENTS[event.type].facets
-        more = {RESIZE: payload_facets.NO_SOURCE} if RESIZE in facets else {}
+        more = {facet: fields for facet, fields in payload_facets.ENDED.items() if facet in facets}
         return instance_changes(event, view, data, ownership.OWNED[event.type], more)
 
     def on_instance_error(self, event: Event, view: View) -> Iterable[Change]:
@@ -166,8 +185,10 @@ class NovaHandler(Handler):
         source = publishing_host(event)
         if source is None:
             return instance_changes(event, view, data, _NOTHING, {})
-        owned = _NOTHING if data.host == source else _PLACED
-        return instance_changes(event, view, data, owned, {RESIZE: {"source_host": source}})
+        more = {RESIZE: {"source_host": source}}
+        if data.host == source:
+            return instance_changes(event, view, data, _NOTHING, more)
+        return _begun(event, view, data, _PLACED, more)
 
     def on_instance_resize_finishing(self, event: Event, view: View) -> Iterable[Change]:
         """The destination begins, and has itself as the host, but for a resize to another cell.
@@ -175,7 +196,26 @@ class NovaHandler(Handler):
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, INSTANCE)
-        return instance_changes(event, view, data, _PLACED if data.host == publishing_host(event) else _NOTHING, {})
+        if data.host != publishing_host(event):
+            return instance_changes(event, view, data, _NOTHING, {})
+        return _begun(event, view, data, _PLACED, {})
+
+    def on_instance_started(self, event: Event, view: View) -> Iterable[Change]:
+        """A compute begins an action whose failure names no instance.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        return _begun(event, view, read(event.data, INSTANCE), _NOTHING, {})
+
+    def on_instance_exists(self, event: Event, view: View) -> Iterable[Change]:
+        """A copy. The destination of a resize publishes it when it begins the revert, and nothing else.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        data = read(event.data, INSTANCE)
+        if data.task_state == "resize_reverting":
+            return _begun(event, view, data, _NOTHING, {})
+        return instance_changes(event, view, data, _NOTHING, {})
 
     def on_instance_migration_aborted(self, event: Event, view: View) -> Iterable[Change]:
         """A migration in the queue ends at once; a running one ends later, and says so itself.
@@ -287,6 +327,18 @@ class NovaHandler(Handler):
         """
         data = read(event.data, AGGREGATE)
         return (Delete("aggregate", data.id, event_version(event)),)
+
+
+def _begun(
+    event: Event, view: View, data: InstanceData, owned: frozenset[str], more: dict[str, Fields]
+) -> tuple[Change, ...]:
+    """The change of an instance with an action that begins, and the failure of that action if it came before."""
+    if not data.request_id:
+        return instance_changes(event, view, data, owned, more)
+    more[REQUEST] = {"request_id": data.request_id}
+    changes = instance_changes(event, view, data, owned, more)
+    failure = failures.remembered_failure(view, {publishing_host(event), data.host or None}, data.request_id)
+    return changes if failure is None else (*changes, *failures.failed(data.id, failure))
 
 
 def _is_running_a_task(instance: Instance) -> bool:

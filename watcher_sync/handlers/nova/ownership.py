@@ -31,6 +31,7 @@ TAGS: Final = "tags"
 RESIZE: Final = "resize"
 PIN: Final = "pin"
 FAULT: Final = "fault"
+REQUEST: Final = "request"
 
 PAYLOAD_FACETS: Final = (STATE, POWER, PLACEMENT, DETAILS, FLAVOR, NETWORK, LOCK, TAGS)
 """The facets that every instance payload has, saved or copied; TAGS only the payloads of events that own them."""
@@ -92,7 +93,10 @@ INSTANCE_EVENTS: Final[Mapping[str, Ownership]] = {
     "instance.power_off.end": _action("The compute saved the new state; in an evacuation it still has the dead host."),
     "instance.power_on.end": _action("The compute saved the new state."),
     "instance.reboot.end": _action("The compute saved the new state."),
-    "instance.rescue.end": _action("The compute saved the new state."),
+    "instance.rescue.start": Ownership(
+        (REQUEST,), "It saves nothing; the exception of this request is its failure.", method="on_instance_started"
+    ),
+    "instance.rescue.end": Ownership((STATE, DETAILS, REQUEST), "The compute saved the new state."),
     "instance.unrescue.end": _action("The compute saved the new state."),
     "instance.soft_delete.end": _action("The compute saved the new state; the server still uses its host."),
     "instance.restore.end": _action("The compute saved the new state."),
@@ -106,21 +110,24 @@ INSTANCE_EVENTS: Final[Mapping[str, Ownership]] = {
     "instance.shelve_offload.end": Ownership((STATE, PLACEMENT), "The compute saved host null."),
     "instance.unshelve.end": Ownership(_MOVED, "The new host saved the state and itself as the host."),
     "instance.resize.end": Ownership(
-        (PLACEMENT, RESIZE),
+        (PLACEMENT, RESIZE, REQUEST),
         "The source saved the destination, and keeps its allocation; in another cell it has its own host.",
         method="on_instance_resized",
     ),
     "instance.resize_finish.start": Ownership(
-        (PLACEMENT,),
+        (PLACEMENT, REQUEST),
         "Nothing else tells the destination if the resize fails there; Nova then takes the flavor back.",
         method="on_instance_resize_finishing",
     ),
-    "instance.resize_finish.end": Ownership(_MOVED, "The destination saved state, host and flavor."),
+    "instance.resize_finish.end": Ownership((*_MOVED, REQUEST), "The destination saved state, host and flavor."),
     "instance.resize_confirm.end": Ownership(
         (STATE, DETAILS, RESIZE), "The source saved the state and freed its allocation."
     ),
+    "instance.resize_revert.start": Ownership(
+        (REQUEST,), "It saves nothing; the exception of this request is its failure.", method="on_instance_started"
+    ),
     "instance.resize_revert.end": Ownership(
-        (*_MOVED, RESIZE), "The source saved itself as the host, and the old flavor."
+        (*_MOVED, RESIZE, REQUEST), "The source saved itself as the host, and the old flavor."
     ),
     "instance.live_migration_post_dest.end": Ownership(
         (PLACEMENT, NETWORK), "The destination saved itself as the host before; the rest may have changed since."
@@ -141,7 +148,11 @@ INSTANCE_EVENTS: Final[Mapping[str, Ownership]] = {
     ),
     "instance.shutdown.end": _copied("A step of a deletion or a clean-up, which saves nothing."),
     # Copies
-    "instance.exists": _copied("An audit or the start of a move, which saves nothing."),
+    "instance.exists": Ownership(
+        (REQUEST,),
+        "An audit or the start of a move, which saves nothing; a revert has begun on its destination.",
+        method="on_instance_exists",
+    ),
     "instance.live_migration_force_complete.end": _copied(
         "Its sender only asks the hypervisor; the copy may be older than the switch."
     ),

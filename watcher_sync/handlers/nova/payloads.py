@@ -130,6 +130,7 @@ class InstanceData(msgspec.Struct, gc=False, kw_only=True):
     terminated_at: datetime.datetime | UnsetType | None = UNSET
     state_update: StateUpdate | UnsetType | None = UNSET
     fault: NotifiedFault | UnsetType | None = UNSET
+    request_id: Text | UnsetType | None = UNSET
 
 
 class ImageData(msgspec.Struct, gc=False):
@@ -247,6 +248,7 @@ INSTANCE: Contract[InstanceData] = Contract(
 )
 COMPUTE_TASK: Contract[ComputeTaskData] = Contract(ComputeTaskData, {"ComputeTaskPayload": FIRST})
 SERVICE: Contract[ServiceData] = Contract(ServiceData, {"ServiceStatusPayload": FIRST})
+EXCEPTION: Contract[FaultData] = Contract(FaultData, {"ExceptionPayload": FIRST})
 AGGREGATE: Contract[AggregateData] = Contract(AggregateData, {"AggregatePayload": FIRST})
 
 

@@ -271,9 +271,17 @@ class ControlPlane:
             self.ledger.aggregate(event_type, {**reported, "metadata": dict(reported["metadata"])})
         return notifications.aggregate(event_type, envelope=self._envelope(API), **reported)
 
-    def publish_other(self, event_type: str, publisher: str | None = None, **fields: Any) -> notifications.Document:
-        """Something that reports nothing of hosts and instances."""
-        return notifications.other(event_type, envelope=self._envelope(publisher or API), **fields)
+    def publish_other(
+        self, event_type: str, publisher: str | None = None, *, request_id: str | None = None, **fields: Any
+    ) -> notifications.Document:
+        """Something whose payload reports nothing of hosts and instances.
+
+        :param request_id: the request in its context.
+        """
+        envelope = self._envelope(publisher or API)
+        if request_id is not None:
+            envelope[notifications.REQUEST] = request_id
+        return notifications.other(event_type, envelope=envelope, **fields)
 
     def _envelope(self, publisher: str, *, clock: str | None = None) -> dict[str, Any]:
         """:param clock: the publisher on whose machine the event was made, if it speaks in another one's name."""

@@ -135,8 +135,15 @@ def resize(plane: ControlPlane, server: Server, flavor: Record, *, ends: str) ->
     yield rng.uniform(0.05, 1.0)
     if ends == "fails":
         plane.conclude(migration, "error")
-        plane.fail(server, "InstanceFaultRollback", "Instance rollback performed due to: no disk")
-        yield plane.publish_other("compute.exception", target.publisher)
+        fault = ("PortBindingFailed", "Binding failed for port 1, please check neutron logs for more information.")
+        plane.fail(server, *fault)
+        yield plane.publish_other(
+            "compute.exception",
+            target.publisher,
+            request_id=copy.request_id,
+            exception=fault[0],
+            exception_message=fault[1],
+        )
         yield from copy.save(state="error", task_state=None, flavor=old["flavor"])
         return
     launched = plane.second(copy.conductor)

@@ -221,8 +221,13 @@ def oslo_envelope(document: Document, *, context: bool = True) -> Document:
 
 
 def oslo_context(document: Document) -> Document:
-    """The request context and the unique id that a notification has on the wire besides its own fields."""
-    return {**_CONTEXT, "_unique_id": document.get("message_id", "").replace("-", "")}
+    """The request context and the unique id that a notification has on the wire besides its own fields.
+
+    The request is that of the envelope or of the payload, if one of them has it.
+    """
+    own = document.get(REQUEST) or document["payload"].get(DATA, {}).get("request_id")
+    context = {**_CONTEXT, REQUEST: own} if own else _CONTEXT
+    return {**context, "_unique_id": document.get("message_id", "").replace("-", "")}
 
 
 def event_types() -> tuple[str, ...]:
@@ -230,10 +235,13 @@ def event_types() -> tuple[str, ...]:
     return (*INSTANCE, *SERVICE, *AGGREGATE, *OTHER)
 
 
+REQUEST = "_context_request_id"
+"""The field of an envelope with the request that made a service publish the notification."""
+
 _CONTEXT = {
     "_context_user": USER, "_context_tenant": PROJECT, "_context_user_domain": "default",
     "_context_project_domain": "default", "_context_is_admin": False, "_context_read_only": False,
-    "_context_request_id": "req-6f2d0a1e-6a1f-4f53-9d3a-7a1c0a3d9c55", "_context_roles": ["member", "reader"],
+    REQUEST: "req-6f2d0a1e-6a1f-4f53-9d3a-7a1c0a3d9c55", "_context_roles": ["member", "reader"],
     "_context_remote_address": "10.20.0.11", "_context_timestamp": "2026-03-01T12:00:00.000000",
     "_context_user_name": "operator", "_context_project_name": "edge",
 }  # fmt: skip

@@ -99,6 +99,7 @@ def _create_compute_kinds() -> None:
         sa.Column("disk_ratio", sa.Double()),
         sa.Column("inventories", JsonDocument()),
         sa.Column("capacity_source", sa.String(length=255)),
+        sa.Column("failures", JsonDocument()),
         sa.Column("seq", sa.BigInteger(), nullable=False),
         sa.Column("versions", JsonDocument(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
@@ -148,6 +149,7 @@ def _create_instances() -> None:
         sa.Column("launched_at", UtcDateTime()),
         sa.Column("fault_type", sa.String(length=255)),
         sa.Column("fault_message", _LONG_TEXT),
+        sa.Column("request_id", sa.String(length=255)),
         sa.Column("seq", sa.BigInteger(), nullable=False),
         sa.Column("versions", JsonDocument(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
@@ -156,6 +158,7 @@ def _create_instances() -> None:
     _create_filter_index("instances", "host")
     _create_filter_index("instances", "name")
     _create_filter_index("instances", "project_id")
+    op.create_index("ix_instances_request_id", "instances", ["request_id"])
     op.create_index("ix_instances_source_host", "instances", ["source_host"])
 
 
