@@ -135,6 +135,8 @@ def resize(plane: ControlPlane, server: Server, flavor: Record, *, ends: str) ->
     yield rng.uniform(0.05, 1.0)
     if ends == "fails":
         plane.conclude(migration, "error")
+        plane.database.release(server, source)
+        server.source_host = None
         plane.fail(server, "InstanceFaultRollback", "Instance rollback performed due to: no disk")
         yield plane.publish_other("compute.exception", target.publisher)
         yield from copy.save(state="error", task_state=None, flavor=old["flavor"])
