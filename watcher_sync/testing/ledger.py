@@ -143,6 +143,8 @@ class Ledger:
                 shown[facet] = record
             elif (placed := placed_by(event_type, record)) is not None:
                 shown[facet] = placed if on is None else {**placed, "host": on.name, "node": None}
+        if event_type == "instance.update" and record["state"] == "error":
+            account.source = None
         if fault is not None:
             account.fault = fault
         elif "state" in owned and recovered(record):

@@ -282,6 +282,20 @@ def test_a_resize_ends_and_frees_the_other_hosts_allocation(play, end, host):
     assert (found.host, found.source_host, found.state) == (host, None, "active")
 
 
+@pytest.mark.parametrize(("operation", "host"), [("finish", "host2"), ("revert", "host1")])
+def test_a_resize_that_failed_frees_the_other_hosts_allocation_in_any_order(new_player, operation, host):
+    placed = {"host": host, "node": host}
+    events = [
+        created(),
+        event("instance.resize.end", 5, host="host2", node="host2", task_state="resize_migrated"),
+        update(7, state="error", task_state=f"resize_{operation}", old=("active", f"resize_{operation}"), **placed),
+        update(7.1, state="error", old=("error", f"resize_{operation}"), **placed),
+    ]
+    for order in itertools.permutations(events):
+        found = vm(new_player().play(*order))
+        assert (found.host, found.source_host, found.state) == (host, None, "error")
+
+
 # 6. Clocks
 
 

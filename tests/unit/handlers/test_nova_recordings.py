@@ -75,6 +75,14 @@ def differences(name, snapshot):
     return dict(found)
 
 
+def versioned(snapshot):
+    """All entities, and the versions of their facets."""
+    return {
+        kind: [(document, snapshot.get(kind, document["id"]).versions) for document in snapshot.dump(kind)]
+        for kind in snapshot.kinds
+    }
+
+
 def untold(name):
     return {"instance": UNTOLD[name]} if name in UNTOLD else {}
 
@@ -85,12 +93,16 @@ def test_a_recording_ends_in_its_truth_but_for_what_nobody_told(player, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_recording_ends_in_its_truth_in_any_order_and_with_repetitions(new_player, name):
+@pytest.mark.parametrize("orders", [12, pytest.param(44, marks=pytest.mark.rare)])
+def test_a_recording_ends_in_its_truth_and_versions_in_any_order_and_with_repetitions(new_player, name, orders):
     events = recorded(name)
-    for seed in range(12):
+    expected = versioned(new_player().play(*events))
+    for seed in range(orders):
         rng = random.Random(f"{name} {seed}")
         disordered = shuffled(duplicated(events, rng, 0.3), rng)
-        assert differences(name, new_player().play(*disordered, batch=rng.randint(1, 9))) == untold(name), seed
+        snapshot = new_player().play(*disordered, batch=rng.randint(1, 9))
+        assert differences(name, snapshot) == untold(name), seed
+        assert versioned(snapshot) == expected, seed
 
 
 @pytest.mark.parametrize("name", sorted(set(UNTOLD).intersection(NAMES)))

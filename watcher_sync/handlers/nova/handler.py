@@ -141,7 +141,8 @@ class NovaHandler(Handler):
         """A save of a conductor or an API.
 
         The API publishes new tags without a save. A cross-cell resize saves the hidden record of the source last. A
-        migrating instance has its old host. An offloaded one may still have its host in the first of two saves.
+        migrating instance has its old host. An offloaded one may still have its host in the first of two saves. An
+        error ends a resize: Nova has freed the allocation of the other host.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
@@ -158,6 +159,8 @@ class NovaHandler(Handler):
         elif task is None and data.state == "shelved_offloaded":
             owned = _UPDATE_UNPLACED
             more[PLACEMENT] = payload_facets.NO_HOST
+        elif data.state == "error":
+            more[RESIZE] = payload_facets.NO_SOURCE
         return instance_changes(event, view, data, owned, more)
 
     def on_instance_rebuilt(self, event: Event, view: View) -> Iterable[Change]:

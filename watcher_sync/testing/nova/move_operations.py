@@ -135,6 +135,8 @@ def resize(plane: ControlPlane, server: Server, flavor: Record, *, ends: str) ->
     yield rng.uniform(0.05, 1.0)
     if ends == "fails":
         plane.conclude(migration, "error")
+        plane.database.release(server, source)
+        server.source_host = None
         fault = ("PortBindingFailed", "Binding failed for port 1, please check neutron logs for more information.")
         plane.fail(server, *fault)
         yield plane.publish_other(

@@ -225,7 +225,9 @@ def oslo_context(document: Document) -> Document:
 
     The request is that of the envelope or of the payload, if one of them has it.
     """
-    own = document.get(REQUEST) or document["payload"].get(DATA, {}).get("request_id")
+    payload = document.get("payload")
+    data = payload.get(DATA) if isinstance(payload, dict) else None
+    own = document.get(REQUEST) or (data.get("request_id") if isinstance(data, dict) else None)
     context = {**_CONTEXT, REQUEST: own} if own else _CONTEXT
     return {**context, "_unique_id": document.get("message_id", "").replace("-", "")}
 
