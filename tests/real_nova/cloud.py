@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud of real OpenStack code: Keystone, Placement, Glance and Nova with three computes.
+"""A cloud of real OpenStack code: Keystone, Placement, Glance and Nova with four computes.
 
-Nova is complete: two APIs, conductor, scheduler, one cell, and three ``nova-compute`` with the virt driver of
-:mod:`tests.real_nova.hosted.guests`. Networks come from a stub. The databases are on the MariaDB of the functional
-tests, under names of this cloud's own. The message bus is a RabbitMQ node of this cloud's own, because the queues of
-Nova's calls have fixed names. All ports are free ones. :meth:`Cloud.stop` removes everything.
+Nova is complete: two APIs, scheduler, and two cells with a conductor each. The first cell has three ``nova-compute``
+with the virt driver of :mod:`tests.real_nova.hosted.guests`, the second one. Networks come from a stub. The databases
+are on the MariaDB of the functional tests, under names of this cloud's own. The message bus of each cell is a RabbitMQ
+node of this cloud's own, because the queues of Nova's calls have fixed names. All ports are free ones.
+:meth:`Cloud.stop` removes everything.
 
 One thread.
 """
@@ -16,9 +17,11 @@ import os
 import pwd
 import secrets
 import shutil
+import signal
 import tempfile
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -29,7 +32,7 @@ from tests.real_nova import seed
 from tests.real_nova.admin import Admin
 from tests.real_nova.installation import Programs
 from tests.real_nova.processes import CloudBroken, Processes, wait_for
-from tests.real_nova.settings import COMPUTES, PASSWORD, SERVICES, Site, write_settings
+from tests.real_nova.settings import FAR, HOSTS, PASSWORD, SERVICES, Site, write_compute, write_settings
 from tests.services.ensure import url_of
 from tests.services.servers import RabbitMQ, free_port
 from tests.waiting import deadline
@@ -37,7 +40,7 @@ from tests.waiting import deadline
 EXCHANGE = "nova"
 TOPIC = "versioned_notifications"
 
-_DATABASES = ("keystone", "placement", "glance", "nova_api", "nova_cell0", "nova")
+_DATABASES = ("keystone", "placement", "glance", "nova_api", "nova_cell0", "nova", "nova_cell2")
 _HOSTED = Path(__file__).with_name("hosted")
 _START_SECONDS = 90.0
 _APPLICATIONS = {
@@ -62,7 +65,7 @@ class Cloud:
         server = sqlalchemy.make_url(url_of("mariadb"))
         self._databases = {name: f"watcher_sync_{secrets.token_hex(6)}_{name}" for name in _DATABASES}
         self._server = server
-        self._broker = RabbitMQ()
+        self._brokers = (RabbitMQ(), RabbitMQ())
         self.site = Site(
             folder=folder,
             programs=programs,
@@ -71,20 +74,16 @@ class Cloud:
                 name: server.set(database=database).render_as_string(hide_password=False)
                 for name, database in self._databases.items()
             },
-            transport_url=self._broker.url,
+            transport_url=self._brokers[0].url,
+            far_transport_url=self._brokers[1].url,
         )
         self._processes = Processes(self.site.path("log"))
         self.seeded: seed.Seeded | None = None
 
     @property
-    def transport_url(self) -> str:
-        """The message bus on which Nova publishes its notifications."""
-        return self.site.transport_url
-
-    @property
-    def amqp_url(self) -> str:
-        """The same for AMQP clients."""
-        return "amqp://" + self.transport_url.partition("://")[2]
+    def transport_urls(self) -> Sequence[str]:
+        """The message buses on which Nova publishes its notifications, one a cell."""
+        return (self.site.transport_url, self.site.far_transport_url)
 
     @property
     def login(self) -> dict[str, str]:
@@ -113,11 +112,12 @@ class Cloud:
     # Its life
 
     def start(self) -> Self:
-        """Create the databases, start everything, and wait until the three computes are up.
+        """Create the databases, start everything, and wait until the computes are up.
 
         :raises CloudBroken: a part did not come up.
         """
-        self._broker.create()
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda broker: broker.create(), self._brokers))
         self._create_databases()
         write_settings(self.site)
         with ThreadPoolExecutor(3) as pool:
@@ -132,18 +132,45 @@ class Cloud:
             self._serve(name)
         for name in ("conductor", "scheduler"):
             self._start_nova(f"nova-{name}", name)
+        self._start_nova("nova-conductor", "conductor", name=f"conductor-{FAR}", more=("cell2",))
         for name in ("nova", "nova-soft"):
             self._serve(name)
         self.seeded = seed.flavors_and_images(admin)
-        for host in COMPUTES:
+        for host in HOSTS:
             self.start_compute(host)
-        self._discover(admin)
+        self._await_computes(admin)
         return self
 
-    def start_compute(self, host: str) -> None:
-        """Start the ``nova-compute`` of a host, and return."""
+    def start_compute(self, host: str, *, formerly: str | None = None) -> None:
+        """Start the ``nova-compute`` of a host, and return.
+
+        :param formerly: the name that the host had before.
+        """
+        write_compute(self.site, host, formerly=formerly)
         script = str(_HOSTED / "compute.py")
-        self._processes.start(host, self.site.programs.python, script, *self._nova_files(host))
+        cell = ("cell2",) if host == FAR else ()
+        self._processes.start(host, self.site.programs.python, script, *self._nova_files(*cell, host))
+
+    def has_ended(self, host: str) -> bool:
+        """Whether the ``nova-compute`` of a host has ended by itself."""
+        return self._processes.has_ended(host)
+
+    def forget_node(self, host: str) -> None:
+        """Let the ``nova-compute`` of a host make a new node when it starts."""
+        (self.site.path("state", host) / "compute_id").unlink()
+
+    def discover_hosts(self) -> None:
+        """Map new computes to their cell."""
+        self._manage("nova", "--config-file", str(self.site.config("nova")), "cell_v2", "discover_hosts")
+
+    @contextmanager
+    def without_scheduler(self) -> Iterator[None]:
+        """Stop the scheduler for a while: no server gets a host."""
+        self._processes.signal("nova-scheduler", signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._processes.signal("nova-scheduler", signal.SIGCONT)
 
     def kill_compute(self, host: str) -> None:
         """As if the host lost power."""
@@ -152,7 +179,8 @@ class Cloud:
     def stop(self) -> None:
         """End all processes, and remove databases, message bus and files."""
         self._processes.stop()
-        self._broker.remove()
+        for broker in self._brokers:
+            broker.remove()
         engine = sqlalchemy.create_engine(self._server, isolation_level="AUTOCOMMIT", poolclass=sqlalchemy.NullPool)
         with engine.connect() as connection:
             for database in self._databases.values():
@@ -191,6 +219,9 @@ class Cloud:
         self._manage("nova", *config, "cell_v2", "map_cell0", cell0)
         self._manage("nova", *config, "cell_v2", "create_cell", "--name=cell1")
         self._manage("nova", *config, "db", "sync")
+        far = ("--config-file", str(self.site.config("cell2")))
+        self._manage("nova", *config, *far, "cell_v2", "create_cell", "--name=cell2")
+        self._manage("nova", *config, *far, "db", "sync", "--local_cell")
 
     def _serve(self, name: str) -> None:
         threads, application = _APPLICATIONS[name]
@@ -220,29 +251,31 @@ class Cloud:
         files = f"api-paste.ini;nova.conf;{own}"
         return {"OS_NOVA_CONFIG_DIR": folder, "OS_NOVA_CONFIG_FILES": files} if own else {}
 
-    def _nova_files(self, config: str) -> tuple[str, ...]:
-        return ("--config-file", str(self.site.config("nova")), "--config-file", str(self.site.config(config)))
+    def _nova_files(self, *configs: str) -> tuple[str, ...]:
+        files = [self.site.config(name) for name in ("nova", *configs)]
+        return tuple(argument for file in files for argument in ("--config-file", str(file)))
 
-    def _start_nova(self, program: str, config: str) -> None:
-        self._processes.start(program, self.site.programs.path(program), *self._nova_files(config))
+    def _start_nova(self, program: str, config: str, *, name: str | None = None, more: Sequence[str] = ()) -> None:
+        command = (self.site.programs.path(program), *self._nova_files(*more, config))
+        self._processes.start(name or program, *command)
 
-    def _discover(self, admin: Admin) -> None:
-        """Map the computes to the cell, and wait until Placement has what they offer."""
+    def _await_computes(self, admin: Admin) -> None:
+        """Map the computes to their cells, and wait until Placement has what they offer."""
 
         def all_up() -> bool:
-            for host in COMPUTES:
+            for host in HOSTS:
                 self._processes.check(host)
             services = admin.get("nova", "/v2.1/os-services?binary=nova-compute")["services"]
-            return sum(service["state"] == "up" for service in services) == len(COMPUTES)
+            return sum(service["state"] == "up" for service in services) == len(HOSTS)
 
         def all_offered() -> bool:
-            return len(admin.get("placement", "/resource_providers")["resource_providers"]) == len(COMPUTES)
+            return len(admin.get("placement", "/resource_providers")["resource_providers"]) == len(HOSTS)
 
-        wait_for(all_up, _START_SECONDS, "three computes that are up")
-        wait_for(all_offered, _START_SECONDS, "three resource providers")
-        self._manage("nova", "--config-file", str(self.site.config("nova")), "cell_v2", "discover_hosts")
-        if len(list(admin.get("nova", "/v2.1/os-hypervisors", "2.87")["hypervisors"])) != len(COMPUTES):
-            raise CloudBroken("Nova lists other hypervisors than the three computes")
+        wait_for(all_up, _START_SECONDS, "all computes that are up")
+        wait_for(all_offered, _START_SECONDS, "all resource providers")
+        self.discover_hosts()
+        if len(list(admin.get("nova", "/v2.1/os-hypervisors", "2.87")["hypervisors"])) != len(HOSTS):
+            raise CloudBroken("Nova lists other hypervisors than those of the computes")
 
 
 def _user() -> str:

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-import kombu
 import pytest
 from oslo_service import backend
 
@@ -46,8 +45,7 @@ def followed(cloud: Cloud, tmp_path: Path) -> Iterator[Follower]:
     """An installation with notifications and reconciliation. Its engine runs, and the first comparison is done."""
     follower = Follower(BOTH, cloud, tmp_path / "followed", name="followed")
     try:
-        with kombu.Connection(cloud.amqp_url) as connection:
-            follower.bind(connection)
+        follower.bind(cloud)
         follower.start()
         follower.reconcile()
         yield follower

@@ -29,6 +29,8 @@ class Heard(NamedTuple):
     """Ids of the servers that a host could not build."""
     unscheduled: Collection[str]
     """Ids of the servers that no host accepted."""
+    broken: Collection[str]
+    """Ids of the servers of the requests that ended in a compute.exception."""
 
 
 class Fact(NamedTuple):
@@ -66,6 +68,8 @@ _CAPACITY = (
     "disk_ratio",
     "inventories",
 )
+
+_MOVED = tuple(field.name for field in fields_of(Instance) if field.facet in ("placement", "flavor", "resize"))
 
 FACTS = (
     Fact(
@@ -166,6 +170,15 @@ FACTS = (
         by_default=True,
     ),
     Fact(
+        "server that is built",
+        "instance",
+        (),
+        "servers",
+        "Only instance.create.start names it, which the model ignores.",
+        lambda difference, _heard: difference.model is None and difference.truth.get("state") == "building",
+        by_default=True,
+    ),
+    Fact(
         "new name",
         "instance",
         ("name", "host_name"),
@@ -197,6 +210,15 @@ FACTS = (
         "servers",
         "A reset of the state publishes instance.update only.",
         lambda difference, _heard: difference.truth is None,
+        by_default=True,
+    ),
+    Fact(
+        "place after a resize that failed",
+        "instance",
+        _MOVED,
+        "servers",
+        "The error event of the end of a resize, or of its revert, does not say where the server is.",
+        lambda difference, heard: difference.entity_id in heard.broken,
         by_default=True,
     ),
     Fact(

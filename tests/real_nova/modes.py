@@ -18,7 +18,7 @@ import kombu
 
 from tests.functional.engine.driving import EngineProcess, Installation
 from tests.real_nova.cloud import EXCHANGE, TOPIC, Cloud
-from tests.real_nova.recording import bind_queue
+from tests.real_nova.recording import amqp_url, bind_queue
 from tests.real_nova.truth import KINDS, Rows
 from tests.services.servers import free_port
 from tests.waiting import deadline, wait_until
@@ -27,7 +27,8 @@ from watcher_sync.assembly.reconcile import make_reconcilers
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.reconcile.base import Reconciler, Report
 
-SOURCE = "nova"
+SOURCES = ("nova", "nova_cell2")
+"""One source for the message bus of each cell."""
 SCOPES = ("nova", "placement")
 """The scopes of the reconcilers."""
 
@@ -35,7 +36,7 @@ NOTIFICATIONS, RECONCILIATION, BOTH = "notifications", "reconciliation", "both"
 
 _SETTLE_SECONDS = 60.0
 _RUN_SECONDS = 60.0
-_COUNTED = re.compile(r'^watcher_sync_events_total\{[^}]*source="nova"[^}]*\} ([0-9.e+]+)', re.MULTILINE)
+_COUNTED = re.compile(r'^watcher_sync_events_total\{[^}]*source="nova\w*"[^}]*\} ([0-9.e+]+)', re.MULTILINE)
 
 
 class Follower:
@@ -62,16 +63,17 @@ class Follower:
         """Scope -> reconciler; made at the first comparison."""
 
     def _options(self, cloud: Cloud) -> dict[str, object]:
-        options: dict[str, object] = {"engine.enabled_sources": SOURCE if self.listens else ""}
+        options: dict[str, object] = {"engine.enabled_sources": ",".join(SOURCES) if self.listens else ""}
         if self.listens:
-            source = {
-                "driver": "rabbitmq",
-                "transport_url": cloud.transport_url,
-                "exchange": EXCHANGE,
-                "topics": TOPIC,
-                "pool": self.pool,
-            }
-            options |= {f"source_{SOURCE}.{name}": value for name, value in source.items()}
+            for source, url in zip(SOURCES, cloud.transport_urls, strict=True):
+                of_source = {
+                    "driver": "rabbitmq",
+                    "transport_url": url,
+                    "exchange": EXCHANGE,
+                    "topics": TOPIC,
+                    "pool": self.pool,
+                }
+                options |= {f"source_{source}.{name}": value for name, value in of_source.items()}
             options |= {"monitoring.port": self._port, "monitoring.status_interval": 0.5}
         if self.reconciles:
             options |= {"reconcile_nova.enabled": True, "reconcile.max_delete_percent": 100}
@@ -80,10 +82,11 @@ class Follower:
         # The engine's own runs would hide what each step needs.
         return options | {"reconcile.enabled": False}
 
-    def bind(self, connection: kombu.Connection) -> None:
-        """Create the queue of the engine, so that it has everything that is published from now on."""
-        if self.listens:
-            bind_queue(connection, self.pool)
+    def bind(self, cloud: Cloud) -> None:
+        """Create the queues of the engine, so that it has everything that is published from now on."""
+        for url in cloud.transport_urls if self.listens else ():
+            with kombu.Connection(amqp_url(url)) as connection:
+                bind_queue(connection, self.pool)
 
     def start(self) -> None:
         """Start the engine, where this installation has one."""

@@ -79,6 +79,14 @@ class Processes:
             tail = self._output(name).read_text(errors="replace")[-3000:]
             raise CloudBroken(f"{name} ended with status {process.returncode}: {tail}")
 
+    def has_ended(self, name: str) -> bool:
+        """Whether the service ended by itself."""
+        return self._running[name].poll() is not None
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """A signal to the service and all its children."""
+        os.killpg(self._running[name].pid, number)
+
     def kill(self, name: str) -> None:
         """SIGKILL to the service and all its children: as if the machine lost power."""
         process = self._running.pop(name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every notification that the cloud published, in the order in which the message bus had it.
+"""Every notification that the cloud published, in the order in which the message buses had it.
 
-The recorder has a queue of its own. So the story can wait for the event that ends a step, and a failing test can show
-what Nova said. One thread reads the queue; any thread may look at what was read.
+The recorder has a queue of its own on each message bus. So the story can wait for the event that ends a step, and a
+failing test can show what Nova said. One thread reads each queue; any thread may look at what was read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
@@ -37,6 +37,11 @@ class Notification(NamedTuple):
     document: dict[str, Any]
     """The whole envelope."""
 
+    @property
+    def request(self) -> str:
+        """The id of the request that led to it."""
+        return str(self.document["_context_request_id"])
+
     def __str__(self) -> str:
         data = self.data
         task = (data.get("task_state"), (data.get("state_update") or {}).get("nova_object.data"))
@@ -49,26 +54,30 @@ class Notification(NamedTuple):
 class Recorder:
     """Reads all notifications from now on.
 
-    :param url: of the message bus, as oslo.messaging has it.
+    :param urls: of the message buses, as oslo.messaging has them.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, urls: Iterable[str]) -> None:
         self.notifications: list[Notification] = []
         self._last_at = time.monotonic()
-        self._connection = kombu.Connection("amqp://" + url.partition("://")[2])
-        self._queue = bind_queue(self._connection, "recorder")
+        connections = [kombu.Connection(amqp_url(url)) for url in urls]
+        self._queues = [(one, bind_queue(one, "recorder")) for one in connections]
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._read, name="recorder", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._read, args=queue, name="recorder", daemon=True) for queue in self._queues
+        ]
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ending.set()
-        self._thread.join(deadline(10))
-        self._queue(self._connection.default_channel).delete()
-        self._connection.release()
+        for thread, (connection, queue) in zip(self._threads, self._queues, strict=True):
+            thread.join(deadline(10))
+            queue(connection.default_channel).delete()
+            connection.release()
 
     @property
     def count(self) -> int:
@@ -96,11 +105,11 @@ class Recorder:
         """Wait until the cloud has published nothing for a moment."""
         wait_for(lambda: time.monotonic() - self._last_at > _IDLE_SECONDS, _WAIT_SECONDS, "silence")
 
-    def _read(self) -> None:
-        with self._connection.Consumer(self._queue, callbacks=[self._on_message], no_ack=True):
+    def _read(self, connection: kombu.Connection, queue: kombu.Queue) -> None:
+        with connection.Consumer(queue, callbacks=[self._on_message], no_ack=True):
             while not self._ending.is_set():
                 with suppress(TimeoutError):
-                    self._connection.drain_events(timeout=0.2)
+                    connection.drain_events(timeout=0.2)
 
     def _on_message(self, body: Any, _message: kombu.Message) -> None:
         document = json.loads(body) if isinstance(body, str | bytes) else body
@@ -111,6 +120,11 @@ class Recorder:
         )
         self.notifications.append(notification)
         self._last_at = time.monotonic()
+
+
+def amqp_url(url: str) -> str:
+    """The URL of a message bus for AMQP clients."""
+    return "amqp://" + url.partition("://")[2]
 
 
 def bind_queue(connection: kombu.Connection, name: str) -> kombu.Queue:

@@ -1,25 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """The configuration files of the cloud's services: one folder, plain values, nothing of the machine's own.
 
-Nova publishes what a careful operator asks for: versioned notifications of every change of vm_state and task_state. A
-site with a message bus per cell gives each its own source; here all services share one.
+Nova publishes what a careful operator asks for: versioned notifications of every change of vm_state and task_state.
+:data:`NOTIFY` changes that. The second cell has a database and a message bus of its own, and so a source of its own.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.real_nova.installation import Programs
 
+NOTIFY = "WATCHER_SYNC_TEST_REAL_NOVA_NOTIFY"
+"""Nova's ``notify_on_state_change``; empty: it is unset, as by default."""
+
 COMPUTES = ("compute-1", "compute-2", "compute-3")
+FAR = "compute-far"
+"""The host of the second cell."""
+HOSTS = (*COMPUTES, FAR)
+"""All hosts; the story adds another one, and removes it."""
 
 PASSWORD = "secret"
 """Of every user. The services listen on loopback only."""
 
 SERVICES = ("keystone", "placement", "glance", "network", "nova", "nova-soft")
-"""What listens on a port. The second Nova API deletes softly."""
+"""What listens on a port. The second Nova API deletes softly, resizes to the same host, and ignores quotas."""
 
 _Options = Mapping[str, Mapping[str, object]]
 
@@ -32,8 +40,12 @@ class Site:
     programs: Programs
     ports: Mapping[str, int]
     databases: Mapping[str, str]
-    """keystone, placement, glance, nova_api, nova_cell0, nova -> URL for SQLAlchemy."""
+    """keystone, placement, glance, nova_api, nova_cell0, nova, nova_cell2 -> URL for SQLAlchemy."""
     transport_url: str
+    far_transport_url: str
+    """The message bus of the second cell."""
+    notify: str = field(default_factory=lambda: os.environ.get(NOTIFY, "vm_and_task_state"))
+    """See :data:`NOTIFY`."""
 
     def url(self, service: str) -> str:
         """The root of an API."""
@@ -61,9 +73,21 @@ def write_settings(site: Site) -> None:
     _write(site, "conductor", _nova_service(site, "controller"))
     _write(site, "scheduler", _nova_service(site, "controller"))
     _write(site, "nova-api", _nova_service(site, "controller", reclaim_instance_interval=0))
-    _write(site, "nova-api-soft", _nova_service(site, "controller", reclaim_instance_interval=86400))
-    for host in COMPUTES:
-        _write(site, host, _compute(site, host))
+    soft = _nova_service(site, "controller", reclaim_instance_interval=86400, allow_resize_to_same_host=True)
+    _write(site, "nova-api-soft", {**soft, "quota": {"driver": "nova.quota.NoopQuotaDriver"}})
+    cell = {
+        "DEFAULT": {"transport_url": site.far_transport_url},
+        "database": {"connection": site.databases["nova_cell2"]},
+    }
+    _write(site, "cell2", cell)
+
+
+def write_compute(site: Site, host: str, *, formerly: str | None = None) -> None:
+    """Write the file of a ``nova-compute``.
+
+    :param formerly: the name that the host had, whose files it has.
+    """
+    _write(site, host, _compute(site, host, formerly or host))
 
 
 def _write(site: Site, name: str, options: _Options) -> None:
@@ -163,10 +187,13 @@ def _nova(site: Site) -> _Options:
         "database": {"connection": site.databases["nova"]},
         "api_database": {"connection": site.databases["nova_api"]},
         "api": {"auth_strategy": "keystone"},
-        "notifications": {"notification_format": "versioned", "notify_on_state_change": "vm_and_task_state"},
+        "notifications": {
+            "notification_format": "versioned",
+            **({"notify_on_state_change": site.notify} if site.notify else {}),
+        },
         "oslo_messaging_notifications": {"driver": "messagingv2"},
         "cache": {"enabled": False},
-        "quota": {"driver": "nova.quota.NoopQuotaDriver"},
+        "quota": dict.fromkeys(("instances", "cores", "ram"), -1),
         "scheduler": {"workers": 1},
         "conductor": {"workers": 1},
         "vnc": {"enabled": False},
@@ -186,12 +213,12 @@ def _nova_service(site: Site, host: str, **more: object) -> _Options:
     return {"DEFAULT": {"host": host, "state_path": site.path("state", host), **more}}
 
 
-def _compute(site: Site, host: str) -> _Options:
+def _compute(site: Site, host: str, folder: str) -> _Options:
     return {
         "DEFAULT": {
             "host": host,
-            "state_path": site.path("state", host),
-            "instances_path": site.path("state", host, "instances"),
+            "state_path": site.path("state", folder),
+            "instances_path": site.path("state", folder, "instances"),
             "log_file": f"{host}.log",
             "compute_driver": "guests.GuestsDriver",
         },

@@ -49,6 +49,7 @@ class Stage:
         zone: str | None = None,
         metadata: Mapping[str, str] | None = None,
         by: Admin | None = None,
+        service: str = "nova",
         status: str = "ACTIVE",
         event: str | None = "instance.create.end",
     ) -> None:
@@ -56,6 +57,26 @@ class Stage:
 
         :param host: the host that the scheduler must choose.
         :param by: the client that asks for it.
+        """
+        self.request(name, flavor=flavor, host=host, zone=zone, metadata=metadata, by=by, service=service)
+        self.await_status(name, status)
+        if event is not None:
+            self.await_event(event, name)
+
+    def request(
+        self,
+        name: str,
+        *,
+        flavor: str = "small",
+        host: str | None = None,
+        zone: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        by: Admin | None = None,
+        service: str = "nova",
+    ) -> None:
+        """Ask for a server, and return.
+
+        :raises Refused: Nova does not create it.
         """
         seeded = self.cloud.seeded
         assert seeded is not None
@@ -70,19 +91,16 @@ class Stage:
             body["host"] = host
         if zone is not None:
             body["availability_zone"] = zone
-        answer = (by or self.admin).post("nova", "/v2.1/servers", {"server": body})
+        answer = (by or self.admin).post(service, "/v2.1/servers", {"server": body})
         self.servers[name] = answer["server"]["id"]
-        self.await_status(name, status)
-        if event is not None:
-            self.await_event(event, name)
 
     def act(self, name: str, action: str, body: Any = None, *, service: str = "nova", version: str = "2.96") -> None:
         """Ask for an action, and return."""
         self.admin.post(service, f"/v2.1/servers/{self.servers[name]}/action", {action: body}, version)
 
-    def do(self, name: str, action: str, body: Any = None, *, status: str, event: str) -> None:
+    def do(self, name: str, action: str, body: Any = None, *, status: str, event: str, service: str = "nova") -> None:
         """Ask for an action, and wait until Nova is done."""
-        self.act(name, action, body)
+        self.act(name, action, body, service=service)
         self.await_event(event, name)
         self.await_status(name, status)
 
@@ -124,8 +142,14 @@ class Stage:
             exc.add_note(f"It is in {', '.join(last)}")
             raise
 
+    def await_task(self, name: str, task: str) -> None:
+        """Wait until the API shows the task of a server."""
+        wait_for(lambda: self.server(name)["OS-EXT-STS:task_state"] == task, _STEP_SECONDS, f"{name} {task}")
+
     def await_event(self, event_type: str, name: str | None = None) -> None:
-        """Wait for an event of this step."""
+        """Wait for an event of this step. One that Nova does not publish is not waited for."""
+        if event_type == "instance.update" and not self.cloud.site.notify:
+            return
         if self.recorder is not None:
             self.recorder.await_event(event_type, self.servers[name] if name else None, self._since)
 
@@ -145,6 +169,11 @@ class Stage:
         path = f"/v2.1/os-services?binary=nova-compute&host={host}"
         found: dict[str, Any] = self.admin.get("nova", path)["services"][0]
         return found
+
+    def remove_service(self, host: str) -> None:
+        """Delete the compute service of a host that is down."""
+        self.admin.call("DELETE", "nova", f"/v2.1/os-services/{self.service(host)['id']}")
+        self.await_event("service.delete")
 
     def update_service(self, host: str, **fields: Any) -> None:
         """Enable, disable or force down, and wait for the event."""
@@ -168,6 +197,27 @@ class Stage:
     def await_service(self, host: str, state: str) -> None:
         """Wait until the API shows the state of a compute service."""
         wait_for(lambda: self.service(host)["state"] == state, _STEP_SECONDS, f"{host} {state}")
+
+    def await_new_host(self, host: str) -> None:
+        """Wait until a new compute service is up and Placement has what it offers, and map it to its cell."""
+
+        def is_up() -> bool:
+            path = f"/v2.1/os-services?binary=nova-compute&host={host}"
+            return [one["state"] for one in self.admin.get("nova", path)["services"]] == ["up"]
+
+        def is_offered() -> bool:
+            providers = self.admin.get("placement", f"/resource_providers?name={host}")["resource_providers"]
+            return any(self.inventories(one["uuid"]) for one in providers)
+
+        wait_for(is_up, _STEP_SECONDS, f"{host} up")
+        wait_for(is_offered, _STEP_SECONDS, f"the resources of {host}")
+        self.cloud.discover_hosts()
+        self.await_event("service.create")
+
+    def inventories(self, provider: str) -> dict[str, Any]:
+        """The inventories of a resource provider."""
+        found: dict[str, Any] = self.admin.get("placement", f"/resource_providers/{provider}/inventories")
+        return dict(found["inventories"])
 
     def create_aggregate(self, name: str, zone: str | None = None) -> int:
         """The number of a new aggregate."""

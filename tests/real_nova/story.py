@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import pytest
+
+from tests.real_nova.admin import Refused
 from tests.real_nova.hosted.network import NETWORK_ID
-from tests.real_nova.settings import COMPUTES
+from tests.real_nova.processes import wait_for
+from tests.real_nova.settings import COMPUTES, FAR
 from tests.real_nova.stage import Stage
 
 FIRST, SECOND, THIRD = COMPUTES
+FOURTH, RENAMED = "compute-4", "compute-4-renamed"
+"""A host that the story adds, and its later name."""
+
+SOFT = "nova-soft"
+"""The API that resizes to the same host and ignores quotas."""
 
 Step = tuple[str, Callable[[Stage], None]]
 
@@ -23,6 +32,8 @@ def before(stage: Stage) -> None:
     stage.act_on_aggregate(number, "add_host", host=FIRST)
     stage.boot("elder", host=FIRST, metadata={"from": "before"})
     stage.boot("idle", flavor="large", host=SECOND)
+    # Until its own steps no server comes to it.
+    stage.update_service(FAR, status="disabled")
 
 
 def zone(stage: Stage) -> None:
@@ -89,10 +100,14 @@ def resume(stage: Stage) -> None:
     stage.do("web", "resume", status="ACTIVE", event="instance.resume.end")
 
 
-def _resize(stage: Stage, name: str, flavor: str) -> None:
+def _flavor(stage: Stage, name: str) -> dict[str, str]:
     assert stage.cloud.seeded is not None
-    body = {"flavorRef": stage.cloud.seeded.flavors[flavor]}
-    stage.do(name, "resize", body, status="VERIFY_RESIZE", event="instance.resize_finish.end")
+    return {"flavorRef": stage.cloud.seeded.flavors[name]}
+
+
+def _resize(stage: Stage, name: str, flavor: str, service: str = "nova") -> None:
+    body = _flavor(stage, flavor)
+    stage.do(name, "resize", body, status="VERIFY_RESIZE", event="instance.resize_finish.end", service=service)
 
 
 def resize(stage: Stage) -> None:
@@ -109,6 +124,40 @@ def resize_again(stage: Stage) -> None:
 
 def revert_resize(stage: Stage) -> None:
     stage.do("web", "revertResize", status="ACTIVE", event="instance.resize_revert.end")
+
+
+def resize_to_the_same_host(stage: Stage) -> None:
+    # Its zone has no other host.
+    _resize(stage, "pinned", "large", SOFT)
+    assert stage.host_of("pinned") == THIRD
+
+
+def confirm_on_the_same_host(stage: Stage) -> None:
+    stage.do("pinned", "confirmResize", status="ACTIVE", event="instance.resize_confirm.end")
+
+
+def resize_to_the_same_host_again(stage: Stage) -> None:
+    _resize(stage, "pinned", "small", SOFT)
+
+
+def revert_on_the_same_host(stage: Stage) -> None:
+    stage.do("pinned", "revertResize", status="ACTIVE", event="instance.resize_revert.end")
+
+
+def fail_end_of_resize(stage: Stage) -> None:
+    stage.boot("doomed", host=FIRST, metadata={"fail": "finish_migration"})
+    stage.act("doomed", "resize", _flavor(stage, "large"))
+    # It names no server.
+    stage.await_event("compute.exception")
+    stage.await_status("doomed", "ERROR")
+
+
+def fail_end_of_revert(stage: Stage) -> None:
+    stage.boot("stuck", host=FIRST, metadata={"fail": "finish_revert_migration"})
+    _resize(stage, "stuck", "large")
+    stage.act("stuck", "revertResize")
+    stage.await_event("compute.exception")
+    stage.await_status("stuck", "ERROR")
 
 
 def cold_migrate(stage: Stage) -> None:
@@ -145,6 +194,20 @@ def offload(stage: Stage) -> None:
 
 def unshelve(stage: Stage) -> None:
     stage.do("web", "unshelve", status="ACTIVE", event="instance.unshelve.end")
+
+
+def unshelve_to_a_zone(stage: Stage) -> None:
+    shelve(stage)
+    offload(stage)
+    stage.do("web", "unshelve", {"availability_zone": "east"}, status="ACTIVE", event="instance.unshelve.end")
+    assert stage.host_of("web") == THIRD
+
+
+def unshelve_to_a_host(stage: Stage) -> None:
+    shelve(stage)
+    offload(stage)
+    body = {"availability_zone": None, "host": FIRST}
+    stage.do("web", "unshelve", body, status="ACTIVE", event="instance.unshelve.end")
 
 
 def rebuild(stage: Stage) -> None:
@@ -200,6 +263,43 @@ def fail_build(stage: Stage) -> None:
     stage.boot("impossible", flavor="impossible", status="ERROR", event="compute_task.build_instances.error")
 
 
+def build_slowly(stage: Stage) -> None:
+    stage.request("slow", host=SECOND, metadata={"wait": "spawn"})
+    stage.await_task("slow", "spawning")
+
+
+def delete_while_building(stage: Stage) -> None:
+    stage.delete("slow")
+
+
+def delete_while_scheduling(stage: Stage) -> None:
+    with stage.cloud.without_scheduler():
+        stage.request("early")
+        stage.await_task("early", "scheduling")
+        stage.admin.call("DELETE", "nova", f"/v2.1/servers/{stage.servers['early']}")
+    del stage.servers["early"]
+    stage.await_event("scheduler.select_destinations.end")
+
+
+def _quota(stage: Stage) -> str:
+    return f"/v2.1/os-quota-sets/{stage.server('shop')['tenant_id']}"
+
+
+def exceed_the_quota(stage: Stage) -> None:
+    """The project has one server, and may have no second one and no larger one."""
+    stage.admin.call("PUT", "nova", _quota(stage), {"quota_set": {"instances": 1, "cores": 2}})
+    with pytest.raises(Refused, match=": 403: "):
+        stage.request("more", by=stage.tenant)
+    with pytest.raises(Refused, match=": 403: "):
+        stage.act("shop", "resize", _flavor(stage, "impossible"))
+
+
+def exceed_the_quota_at_once(stage: Stage) -> None:
+    # As if another request had been allowed in the same moment: only the conductor checks the quota.
+    stage.boot("late", by=stage.tenant, service=SOFT, status="ERROR", event="compute_task.build_instances.error")
+    stage.admin.call("DELETE", "nova", _quota(stage))
+
+
 def disable_service(stage: Stage) -> None:
     stage.update_service(SECOND, status="disabled", disabled_reason="maintenance")
 
@@ -230,12 +330,69 @@ def return_host(stage: Stage) -> None:
     stage.await_service(SECOND, "up")
 
 
+def add_host(stage: Stage) -> None:
+    stage.cloud.start_compute(FOURTH)
+    stage.await_new_host(FOURTH)
+
+
+def rename_host_in_vain(stage: Stage) -> None:
+    """Nova knows the node of the host, and does not start under another name."""
+    stage.cloud.kill_compute(FOURTH)
+    stage.cloud.start_compute(RENAMED, formerly=FOURTH)
+    wait_for(lambda: stage.cloud.has_ended(RENAMED), 60, f"the end of {RENAMED}")
+    stage.await_service(FOURTH, "down")
+
+
+def rename_host_with_its_node(stage: Stage) -> None:
+    """Without the service of its old name it starts, but Nova lists no hypervisor, and Placement no resources."""
+    stage.remove_service(FOURTH)
+    stage.cloud.start_compute(RENAMED, formerly=FOURTH)
+    stage.await_event("service.create")
+    stage.await_service(RENAMED, "up")
+
+
+def rename_host(stage: Stage) -> None:
+    """It needs a new node, too."""
+    remove_host(stage)
+    stage.cloud.forget_node(FOURTH)
+    stage.cloud.start_compute(RENAMED, formerly=FOURTH)
+    stage.await_new_host(RENAMED)
+
+
+def remove_host(stage: Stage) -> None:
+    stage.cloud.kill_compute(RENAMED)
+    stage.await_service(RENAMED, "down")
+    stage.remove_service(RENAMED)
+
+
+def boot_in_the_second_cell(stage: Stage) -> None:
+    stage.update_service(FAR, status="enabled")
+    stage.boot("far", host=FAR)
+
+
+def stop_in_the_second_cell(stage: Stage) -> None:
+    stage.do("far", "os-stop", status="SHUTOFF", event="instance.power_off.end")
+
+
+def resize_in_the_second_cell(stage: Stage) -> None:
+    _resize(stage, "far", "large", SOFT)
+
+
+def revert_in_the_second_cell(stage: Stage) -> None:
+    stage.do("far", "revertResize", status="SHUTOFF", event="instance.resize_revert.end")
+
+
+def delete_in_the_second_cell(stage: Stage) -> None:
+    stage.delete("far")
+    stage.update_service(FAR, status="disabled")
+
+
 def touch_the_elder(stage: Stage) -> None:
     stage.do("elder", "os-stop", status="SHUTOFF", event="instance.power_off.end")
 
 
 def delete(stage: Stage) -> None:
-    for name in ("pinned", "shop", "unlucky", "impossible", "victim"):
+    for name in ("pinned", "shop", "unlucky", "impossible", "late", "doomed", "stuck", "victim"):
         stage.delete(name)
 
 
@@ -249,6 +406,16 @@ _FUNCTIONS: Sequence[Callable[[Stage], None]] = (
     zone,
     boot,
     boot_in_zone,
+    add_host,
+    rename_host_in_vain,
+    rename_host_with_its_node,
+    rename_host,
+    remove_host,
+    boot_in_the_second_cell,
+    stop_in_the_second_cell,
+    resize_in_the_second_cell,
+    revert_in_the_second_cell,
+    delete_in_the_second_cell,
     stop,
     start,
     reboot,
@@ -264,6 +431,12 @@ _FUNCTIONS: Sequence[Callable[[Stage], None]] = (
     confirm_resize,
     resize_again,
     revert_resize,
+    resize_to_the_same_host,
+    confirm_on_the_same_host,
+    resize_to_the_same_host_again,
+    revert_on_the_same_host,
+    fail_end_of_resize,
+    fail_end_of_revert,
     cold_migrate,
     confirm_migration,
     live_migrate,
@@ -271,6 +444,8 @@ _FUNCTIONS: Sequence[Callable[[Stage], None]] = (
     shelve,
     offload,
     unshelve,
+    unshelve_to_a_zone,
+    unshelve_to_a_host,
     rebuild,
     rescue,
     unrescue,
@@ -281,6 +456,11 @@ _FUNCTIONS: Sequence[Callable[[Stage], None]] = (
     restore,
     delete_for_good,
     fail_build,
+    build_slowly,
+    delete_while_building,
+    delete_while_scheduling,
+    exceed_the_quota,
+    exceed_the_quota_at_once,
     disable_service,
     enable_service,
     lose_host,

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import kombu
 import pytest
 
 from tests.real_nova import story
@@ -62,7 +61,8 @@ class Comparison:
             for difference in some:
                 fact = None
                 if mode in (NOTIFICATIONS, DEFAULTS):
-                    fact = explain(difference, heard, by_default=mode == DEFAULTS)
+                    by_default = mode == DEFAULTS or not self._stage.cloud.site.notify
+                    fact = explain(difference, heard, by_default=by_default)
                 labels[mode].add((label(difference, fact), difference.entity_id))
                 if fact is None:
                     self.wrong.append(f"{step}: {mode}: {difference}")
@@ -75,6 +75,7 @@ class Comparison:
     def _heard(self) -> Heard:
         seen = self._recorder.since(0)
         servers = _named(seen, "instance.")
+        broken = {n.request for n in seen if n.event_type == "compute.exception"}
         built = _named((n for n in seen if n.event_type != UNPUBLISHED), "instance.")
         return Heard(
             servers=self._before["instance"].keys() - servers,
@@ -83,6 +84,7 @@ class Comparison:
             rolled_back=_named(seen, "instance.live_migration_rollback.end"),
             failed_builds=_named(seen, "instance.create.error"),
             unscheduled=_named(seen, "compute_task.build_instances.error") - built,
+            broken=_named((n for n in seen if n.request in broken), "instance."),
         )
 
 
@@ -110,7 +112,7 @@ def stage(cloud: Cloud) -> Stage:
 @pytest.fixture
 def recorder(stage: Stage) -> Iterator[Recorder]:
     """Everything that the cloud publishes from now on."""
-    with Recorder(stage.cloud.transport_url) as made:
+    with Recorder(stage.cloud.transport_urls) as made:
         stage.recorder = made
         yield made
 
@@ -120,9 +122,8 @@ def modes(stage: Stage, recorder: Recorder, tmp_path: Path) -> Iterator[Mapping[
     """The three installations, started. Their queues miss nothing that the recorder has."""
     made = followers(stage.cloud, tmp_path)
     try:
-        with kombu.Connection(stage.cloud.amqp_url) as connection:
-            for follower in made.values():
-                follower.bind(connection)
+        for follower in made.values():
+            follower.bind(stage.cloud)
         for follower in made.values():
             follower.start()
         yield made

@@ -22,7 +22,7 @@ from oslo_config import cfg
 from tests.real_nova.cloud import Cloud
 from tests.real_nova.modes import Follower
 from tests.real_nova.recording import Recorder
-from tests.real_nova.settings import COMPUTES
+from tests.real_nova.settings import COMPUTES, HOSTS
 from tests.real_nova.stage import Stage
 from tests.waiting import deadline
 from watcher_sync.assembly.api import make_application
@@ -68,7 +68,7 @@ def endpoint(followed: Follower) -> Iterator[str]:
 @pytest.fixture
 def busy(cloud: Cloud, followed: Follower) -> None:
     """Servers in many states, of which the model knows by notifications and one comparison."""
-    with Recorder(cloud.transport_url) as recorder:
+    with Recorder(cloud.transport_urls) as recorder:
         stage = Stage(cloud, recorder)
         zone = stage.create_aggregate("blue", zone="blue")
         stage.act_on_aggregate(zone, "add_host", host=COMPUTES[2])
@@ -110,13 +110,13 @@ def test_both_models_are_equal_attribute_by_attribute_and_lead_to_the_same_plans
             sizes = f"{len(side['model']['nodes'])} hosts, {len(side['model']['instances'])} servers"
             print(f"\n{name}: {sizes}, {side['requests']} requests, {side['seconds']:.2f} s")
         print({name: f"{len(plans[0])} actions" for name, plans in compared["plans"].items()})
-    assert len(theirs["model"]["nodes"]) == len(COMPUTES)
+    assert len(theirs["model"]["nodes"]) == len(HOSTS)
     # The story leaves servers of its own.
     booted = [one for one in theirs["model"]["instances"].values() if one["name"].startswith("w-")]
     assert len(booted) == _SERVERS - 2
     assert ours["model"] == theirs["model"]
     assert [path for _, path in ours["asked"]] == ["/v1/compute_model"]
-    assert theirs["requests"] > len(COMPUTES) * 2
+    assert theirs["requests"] > len(HOSTS) * 2
     for name, (of_theirs, of_ours) in compared["plans"].items():
         assert of_theirs == of_ours, name
         assert of_theirs, name

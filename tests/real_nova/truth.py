@@ -68,22 +68,26 @@ def _compute_nodes(admin: Admin) -> Rows:
     services = admin.get("nova", "/v2.1/os-services?binary=nova-compute")["services"]
     listed = admin.pages("nova", "/v2.1/os-hypervisors/detail", "hypervisors", HYPERVISOR_VERSION)
     hypervisors = {h["service"]["host"]: h for h in listed}
-    return {service["host"]: _compute_node(admin, service, hypervisors[service["host"]]) for service in services}
+    return {service["host"]: _compute_node(admin, service, hypervisors.get(service["host"])) for service in services}
 
 
-def _compute_node(admin: Admin, service: Mapping[str, Any], hypervisor: Mapping[str, Any]) -> dict[str, Any]:
-    provider = f"/resource_providers/{hypervisor['id']}"
-    inventories = admin.get("placement", f"{provider}/inventories")["inventories"]
-    usages = admin.get("placement", f"{provider}/usages")["usages"]
-    node = {
-        "hypervisor_hostname": hypervisor["hypervisor_hostname"],
-        "hypervisor_type": hypervisor["hypervisor_type"],
-        "uuid": hypervisor["id"],
+def _compute_node(admin: Admin, service: Mapping[str, Any], hypervisor: Mapping[str, Any] | None) -> dict[str, Any]:
+    node: dict[str, Any] = {
         "status": service["status"],
         "disabled_reason": service["disabled_reason"],
         "forced_down": service["forced_down"],
         "state": service["state"],
         "availability_zone": service["zone"],
+    }
+    if hypervisor is None:
+        return node | dict.fromkeys(("hypervisor_hostname", "hypervisor_type", "uuid", *_CLASSES, "inventories"))
+    provider = f"/resource_providers/{hypervisor['id']}"
+    inventories = admin.get("placement", f"{provider}/inventories")["inventories"]
+    usages = admin.get("placement", f"{provider}/usages")["usages"]
+    node |= {
+        "hypervisor_hostname": hypervisor["hypervisor_hostname"],
+        "hypervisor_type": hypervisor["hypervisor_type"],
+        "uuid": hypervisor["id"],
         "inventories": {name: _inventory(inventories[name], usages.get(name, 0)) for name in inventories},
     }
     for field, name in _CLASSES.items():
@@ -116,7 +120,7 @@ def _instance(server: Mapping[str, Any], flavors: Mapping[str, str], sources: Ma
     flavor = server["flavor"]
     image = server["image"]["id"] if server["image"] else None
     swap = int(flavor["swap"] or 0)
-    return {
+    shown = {
         "name": server["name"],
         "host_name": server["OS-EXT-SRV-ATTR:hostname"],
         "project_id": server["tenant_id"],
@@ -149,6 +153,9 @@ def _instance(server: Mapping[str, Any], flavors: Mapping[str, str], sources: Ma
         "launched_at": _time(server["OS-SRV-USG:launched_at"]),
         "fault_message": server["fault"]["message"] if "fault" in server else None,
     }
+    if state == "building":
+        del shown["ip_addresses"]  # Nova hides them
+    return shown
 
 
 def _time(text: str | None) -> datetime.datetime | None:

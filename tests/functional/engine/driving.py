@@ -42,6 +42,7 @@ from tests.migrated import migrate
 from tests.rabbitmq_publisher import Publisher
 from tests.waiting import PATIENCE_SECONDS, Deadline, deadline, seconds_until, wait_until
 from watcher_sync.assembly.store import load_kinds
+from watcher_sync.model.changes import ABSENT
 from watcher_sync.model.model import Model
 from watcher_sync.storage.stored.quarantine import Quarantine
 from watcher_sync.storage.writing import journal
@@ -416,7 +417,8 @@ class Installation:
     def check_journal(self, *, published_twice: str | None = None) -> None:
         """Gapless from 1 to the head, nothing applied twice, and a replica that reads it all is the tables.
 
-        Reconcilers name an event after its entity, so these events are not counted.
+        Reconcilers name an event after its entity, so these events are not counted. What only an absence deleted may
+        come back, until an event deletes it.
 
         :param published_twice: a source that publishes some events twice, with others between the two.
         """
@@ -432,13 +434,15 @@ class Installation:
             key = (row.kind, row.entity_id)
             assert key not in gone, f"seq {row.seq}: {key} came back after it was deleted for good"
             known = versions.setdefault(key, {})
-            final = row.change == "deleted" and not self.kinds[row.kind].ids_reused
+            deletes = row.change == "deleted" or (key not in fields and row.change == "updated")
+            by_absence = any(version.endswith(ABSENT) for version in row.versions.values())
+            final = deletes and not self.kinds[row.kind].ids_reused and not by_absence
             for facet, version in row.versions.items():
                 # A final deletion counts whatever its version is.
                 assert final or version >= known.get(facet, ""), f"seq {row.seq}: {facet} of {key} went back"
             known.update(row.versions)
+            gone.update([key] if final else [])
             if row.change == "deleted":
-                gone.update([key] if final else [])
                 fields.pop(key, None)
                 continue
             if row.change == "created":

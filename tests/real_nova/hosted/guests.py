@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's fake driver, with guests that survive a restart of their nova-compute and failures on demand.
 
-The metadata of a server controls it: ``fail`` names the step that fails: ``spawn``, ``rescue`` or ``live_migration``.
+The metadata of a server controls it:
+
+* ``fail`` names the step that fails, such as ``spawn``, ``rescue``, ``live_migration`` or ``finish_migration``.
+* ``wait: spawn`` lets the build wait until Nova was asked to delete the server.
 
 The guests are in a file of the host's state folder, because a host that comes back must find its guests. Nova reads
 the power state from them, so each operation sets it.
@@ -12,11 +15,12 @@ from __future__ import annotations
 import json
 import pathlib
 import threading
+import time
 from typing import Any
 
 import nova.conf
-from nova import exception
-from nova.compute import power_state
+from nova import exception, objects
+from nova.compute import power_state, task_states
 from nova.virt import fake, node
 
 CONF = nova.conf.CONF
@@ -108,14 +112,24 @@ class GuestsDriver(fake.FakeDriver):
     # Steps that fail on demand
 
     def spawn(self, context: Any, instance: Any, *args: Any, **kwargs: Any) -> None:
-        if _fails_at(instance, "spawn"):
-            raise exception.InstanceDeployFailure(reason="the metadata asked for it")
+        _fail_at(instance, "spawn")
+        while _asks(instance, "wait", "spawn"):
+            if objects.Instance.get_by_uuid(context, instance.uuid).task_state == task_states.DELETING:
+                break
+            time.sleep(0.1)
         super().spawn(context, instance, *args, **kwargs)
 
     def rescue(self, context: Any, instance: Any, *args: Any, **kwargs: Any) -> None:
-        if _fails_at(instance, "rescue"):
-            raise exception.InstanceDeployFailure(reason="the metadata asked for it")
+        _fail_at(instance, "rescue")
         self._set_power(instance, power_state.RUNNING)
+
+    def finish_migration(self, context: Any, migration: Any, instance: Any, *args: Any, **kwargs: Any) -> None:
+        _fail_at(instance, "finish_migration")
+        super().finish_migration(context, migration, instance, *args, **kwargs)
+
+    def finish_revert_migration(self, context: Any, instance: Any, *args: Any, **kwargs: Any) -> None:
+        _fail_at(instance, "finish_revert_migration")
+        super().finish_revert_migration(context, instance, *args, **kwargs)
 
     # A live migration: the guest leaves the source when the switch is done.
 
@@ -129,7 +143,7 @@ class GuestsDriver(fake.FakeDriver):
         block_migration: bool = False,
         migrate_data: Any = None,
     ) -> None:
-        if _fails_at(instance, "live_migration"):
+        if _asks(instance, "fail", "live_migration"):
             recover_method(context, instance, dest, migrate_data)
         else:
             post_method(context, instance, dest, block_migration, migrate_data)
@@ -143,5 +157,10 @@ class GuestsDriver(fake.FakeDriver):
         """Nothing is left to do there."""
 
 
-def _fails_at(instance: Any, step: str) -> bool:
-    return bool((instance.metadata or {}).get("fail") == step)
+def _asks(instance: Any, what: str, step: str) -> bool:
+    return bool((instance.metadata or {}).get(what) == step)
+
+
+def _fail_at(instance: Any, step: str) -> None:
+    if _asks(instance, "fail", step):
+        raise exception.InstanceDeployFailure(reason="the metadata asked for it")

@@ -21,6 +21,7 @@ HEARD = Heard(
     rolled_back={"shop"},
     failed_builds=set(),
     unscheduled=set(),
+    broken={"stuck"},
 )
 
 
@@ -86,6 +87,20 @@ def test_a_name_is_excused_only_where_nova_publishes_no_instance_update() -> Non
     renamed = ModelDifference("instance", "web", "name", "new", "old")
     assert explain(renamed, HEARD) is None
     assert explain(renamed, HEARD, by_default=True) is not None
+
+
+def test_a_missing_server_is_excused_only_while_it_is_built_and_without_instance_update() -> None:
+    missing = ModelDifference("instance", "web", None, {"state": "building"}, None)
+    assert explain(missing, HEARD) is None
+    assert explain(missing, HEARD, by_default=True) is not None
+    assert explain(missing._replace(truth={"state": "active"}), HEARD, by_default=True) is None
+
+
+def test_a_host_is_excused_only_after_a_failure_that_named_no_server_and_without_instance_update() -> None:
+    moved = ModelDifference("instance", "stuck", "host", "compute-1", "compute-2")
+    assert explain(moved, HEARD) is None
+    assert explain(moved, HEARD, by_default=True) is not None
+    assert explain(moved._replace(entity_id="web"), HEARD, by_default=True) is None
 
 
 def test_a_difference_without_a_fact_is_named_by_its_field_or_as_a_whole() -> None:
