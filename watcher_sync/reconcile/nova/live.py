@@ -88,7 +88,7 @@ def instance_facets(
         "image_id": _image_id(server),
         "metadata": server.metadata,
         "key_name": intern(server.key_name),
-        "tags": _tags(server, known),
+        "tags": _tags(server),
         "server_group": UNSET if groups is None else groups.get(server.id),
         "availability_zone": intern(_text(server.availability_zone)),
         "ip_addresses": _addresses(server, known),
@@ -223,16 +223,14 @@ def _addresses(server: ServerPayload, known: Instance | None) -> list[str] | Uns
     if server.state == _BUILDING:
         return UNSET if known is not None and known.ip_addresses else []
     found = [one.addr for net in server.addresses.values() for one in net if one.type in (None, "fixed")]
-    if known is not None and sorted(known.ip_addresses or ()) == sorted(found):
+    if known is not None and known.ip_addresses is not None and sorted(known.ip_addresses) == sorted(found):
         return UNSET
     return found
 
 
-def _tags(server: ServerPayload, known: Instance | None) -> list[str] | UnsetType:
-    """Return the tags; UNSET if there are none and the model knows of none."""
-    if isinstance(server.tags, UnsetType) or (not server.tags and known is not None and not known.tags):
-        return UNSET
-    return sorted(server.tags)
+def _tags(server: ServerPayload) -> list[str] | UnsetType:
+    """Return the tags."""
+    return UNSET if isinstance(server.tags, UnsetType) else sorted(server.tags)
 
 
 def _fault(server: ServerPayload, known: Instance | None) -> dict[str, Any]:

@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from tests.nova_sites import NovaSite, truth
+from tests.simulated import by_facet
 from tests.waiting import deadline
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ReconcileError
-from watcher_sync.model.changes import Delete
+from watcher_sync.model.changes import Delete, Upsert, Version
 from watcher_sync.testing.openstack import FakeOpenStack, server_error
 
 pytestmark = pytest.mark.slow
@@ -34,6 +35,17 @@ def test_changes_are_compared_without_a_list_of_everything(site: NovaSite, cloud
         (first, "state"), (second, ""), (new, ""),
     }  # fmt: skip
     assert cloud.requests.count("os-services") == before
+
+
+def test_lists_that_no_event_told_are_empty_if_the_server_has_none(site: NovaSite, cloud: FakeOpenStack):
+    first = next(iter(cloud.inventory.servers))
+    cloud.inventory.update_server(first, addresses=(), tags=())
+    site.write(Upsert("instance", first, Version("1"), by_facet("instance", state="error")))
+    before = site.instances()[first]
+    assert (before["ip_addresses"], before["tags"]) == (None, None)
+    site.reconcile()
+    found = site.instances()[first]
+    assert (found["ip_addresses"], found["tags"]) == ([], [])
 
 
 def test_tags_and_server_groups_are_those_of_the_cloud(site: NovaSite, cloud: FakeOpenStack):
