@@ -219,13 +219,16 @@ def describe(error: BaseException, broker: Broker) -> str:
 
 
 def _cause_of(error: Any) -> Exception:
-    """The exception below those in which the library wraps a failed attempt to connect."""
+    """The exception below those in which the library wraps a failed attempt to connect.
+
+    Some of its own, such as that of a silent TLS handshake, have no base that is public. They become one that has.
+    """
     while True:
         inner = getattr(error, "exceptions", None) or getattr(error, "exception", None) or getattr(error, "args", None)
         if isinstance(inner, (list, tuple)):
             inner = inner[-1] if inner else None
         if not isinstance(inner, Exception):
-            return error if isinstance(error, Exception) else pika_exceptions.AMQPConnectionError(str(error))
+            return error if isinstance(error, Failure) else pika_exceptions.AMQPConnectionError(str(error))
         error = inner
 
 
