@@ -212,6 +212,7 @@ def test_after_a_storm_of_leases_and_kills_each_level_is_the_clusters(
         for lease in client.get("/v1/leases?limit=1000").json()["leases"]:  # of workers that were killed meanwhile
             path = f"/v1/vnf_instances/{lease['entity_id']}/operations/{lease['id']}"
             assert client.delete(path, params={"force": "true"}).status_code in (204, 404, 409)
+        wait_until(lambda: not client.get("/v1/leases").json()["leases"], what="no lease")
         wait_until(lambda: levels(client) == truth(server), what="the levels of the cluster")
         wait_until(lambda: not client.get("/v1/drifts?levels=true").json()["drifts"], what="no drift")
         assert storm.answers["POST", 201] > INSTANCES

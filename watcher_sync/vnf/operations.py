@@ -243,13 +243,14 @@ class OperationItem:
         proof = None if call.query["force"] else proof_of(call)
         if proof is None:
             call.context.require(_FORCE_END.name)
+        # The lease of a short write, such as a registration, is no operation: the history does not contain it.
         row = (
-            _shown(self._operations, entity_id, operation_id)
+            self._operations.show(entity_id, operation_id)
             if proof is None
             else self._operations.verify(entity_id, operation_id, proof)
         )
         try:
-            self._end(call, entity_id, row, token, state)
+            self._end(call, entity_id, operation_id, row, token, state)
         except StaleToken:
             row = _shown(self._operations, entity_id, operation_id)
             if row.state != state or token not in (None, row.token):
@@ -259,15 +260,19 @@ class OperationItem:
         call.answer_nothing()
 
     @retried
-    def _end(self, call: Call, entity_id: str, row: OperationRow, token: int | None, state: str) -> None:
+    def _end(
+        self, call: Call, entity_id: str, lease_id: str, row: OperationRow | None, token: int | None, state: str
+    ) -> None:
         """Releases the lease, and writes whether the operation holds the sync back; all or nothing.
 
+        :param row: the operation; None: the lease of a short write, which holds nothing back.
         :raises StaleToken: the operation no longer has the lease.
         """
         with self._writer.begin(call.context.actor) as cycle:
             with cycle.store.connect() as connection:
-                self._operations.end_within(connection, entity_id, row.id, token, state)
-            _record_failure(cycle, entity_id, row, state)
+                self._operations.end_within(connection, entity_id, lease_id, token, state)
+            if row is not None:
+                _record_failure(cycle, entity_id, row, state)
 
     def _refusal(self, entity_id: str, operation_id: str, token: int | None) -> Problem:
         """Makes the problem of a heartbeat or an end that the lease refuses."""

@@ -7,6 +7,8 @@ import pytest
 
 from tests.unit.api.test_vnf_instances import DEMO, PATH, demo
 from tests.waiting import Deadline
+from watcher_sync.operations import Operations
+from watcher_sync.storage.groups.operation_leases import OperationLeases
 
 pytestmark = pytest.mark.slow
 
@@ -190,3 +192,19 @@ def test_the_leases_that_are_held_are_listed_without_their_secrets_until_they_en
     assert not [name for lease in leases.values() for name in lease if "secret" in name]
     assert client.simulate_delete(f"{OPERATIONS}/{first['id']}", headers=own(first)).status_code == 204
     assert [lease["entity_id"] for lease in client.simulate_get("/v1/leases").json["leases"]] == ["b"]
+
+
+@pytest.mark.usefixtures("vnf")
+@pytest.mark.parametrize("state", ["COMPLETED", "FAILED"])
+def test_the_lease_of_a_short_write_whose_worker_was_killed_is_ended_by_force(client, conf, store, state, problem):
+    operations = Operations(OperationLeases(store.database, store.tables), "vnf_instance", conf.operations)
+    lease = operations.begin("a", "REGISTER", "api", recorded=False)
+    problem(client.simulate_put(f"{PATH}/a", json=DEMO), 409)
+    (held,) = client.simulate_get("/v1/leases").json["leases"]
+    assert held["id"] == lease.id
+    path = f"{OPERATIONS}/{held['id']}"
+    problem(client.simulate_delete(path, headers={"Operation-Secret": "x"}), 404)
+    assert client.simulate_delete(path, params={"force": "true", "state": state}).status_code == 204
+    assert client.simulate_get("/v1/leases").json["leases"] == []
+    assert client.simulate_put(f"{PATH}/a", json=DEMO).status_code == 200
+    problem(client.simulate_delete(path, params={"force": "true"}), 404)
