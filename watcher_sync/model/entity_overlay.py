@@ -19,6 +19,7 @@ import msgspec
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.model.changes import Version, check_id
+from watcher_sync.model.declared_values import declare_values
 from watcher_sync.model.kinds import Entity, Kind
 from watcher_sync.model.model import Key, Staged, Written
 from watcher_sync.model.overlay import IndexOverlay
@@ -187,10 +188,11 @@ class EntityOverlay:
             reads = derived.reads
             if written is not None and reads and written.keys().isdisjoint(reads) and changed.keys().isdisjoint(reads):
                 continue  # one may read what another one gave
-            value = derived.compute(self, new)
-            if value != getattr(new, derived.field):
-                _set(new, derived.field, value)
-                changed[derived.field] = value
+            name, old = derived.field, getattr(new, derived.field)
+            found = {name: derived.compute(self, new)}
+            if found[name] != old and (not declare_values(found, kind.types, kind.name) or found[name] != old):
+                _set(new, name, found[name])
+                changed.update(found)
         return changed
 
     def _add_tombstone(
@@ -311,6 +313,8 @@ class EntityOverlay:
             for derived in kind.derived_from_others
             if (value := derived.compute(self, entity)) != getattr(entity, derived.field)
         }
+        if declare_values(values, kind.types, kind_name):
+            values = {n: v for n, v in values.items() if v != getattr(entity, n)}
         if values:
             self._write(event, kind, entity_id, entity, values, entity.versions)
 

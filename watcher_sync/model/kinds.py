@@ -124,6 +124,7 @@ class Kind:
         }
         self._times = [f.name for f in self.fields.values() if f.python is datetime.datetime]
         self._converted = [f.name for f in self.fields.values() if may_be_converted(f)]
+        self.types = {field.name: field.python for field in self.fields.values()}
         self._max_bytes = {field.name: field.max_bytes for field in self.fields.values() if field.max_bytes}
         self.limited = frozenset(self._max_bytes)
         """The fields whose bytes are limited."""

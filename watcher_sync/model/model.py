@@ -70,7 +70,8 @@ class Staged(msgspec.Struct, gc=False):
         return "created" if self.base is None else "updated"
 
 
-_canonical = msgspec.json.Encoder(order="deterministic").encode
+_canonical = msgspec.json.Encoder(order="deterministic", enc_hook=str.__str__).encode
+"""Also of texts of a class of a library, which are equal to their JSON."""
 
 NESTED: Final = frozenset({dict, list})
 """The classes of values that contain others."""

@@ -24,6 +24,7 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, NotYet
 from watcher_sync.model.changes import ABSENT, Change, Delete, Doubtful, Outcome, Seen, Upsert, Version, check_key
 from watcher_sync.model.clock import NO_LIMIT, ClockLimit
+from watcher_sync.model.declared_values import declare_values
 from watcher_sync.model.entity_overlay import EntityOverlay, flag
 from watcher_sync.model.model import NESTED, Key, differ
 from watcher_sync.model.view import ModelReader
@@ -170,6 +171,8 @@ class Transaction(EntityOverlay):
                 if (old := getattr(entity, n)) is not v
                 and (old != v or ((old.__class__ is not v.__class__ or v.__class__ in NESTED) and differ(old, v)))
             }
+        if declare_values(values, kind.types, kind.name) and entity is not None:
+            values = {n: v for n, v in values.items() if differ(getattr(entity, n), v)}
         if entity is None and tombstone is None and kind.is_standalone and kind.name not in self.kinds.followers:
             self._create(event, kind, change.id, values, fresh)
             return Outcome.APPLIED

@@ -272,3 +272,15 @@ def test_names_that_differ_in_case_accent_or_script_are_different_and_come_back_
     for i, name in enumerate(NAMES):
         assert [e.id for e in loaded.snapshot().by("instance", "host", name)] == [f"vm{i}"]
         assert loaded.get("instance", f"vm{i}").metadata == {name: name}
+
+
+def test_a_plugin_that_hands_over_tuples_writes_one_row_whatever_replica_is_at_work(new_store):
+    """Another writer has the same values as lists, and a new replica reads lists."""
+    store = new_store()
+    commit(cycle_on(store), told(1, meter("m", "1", readings=(1, 2), ratio=3)))
+    first = head(store)
+    for version in range(2, 6):
+        value = [1, 2] if version % 2 else (1, 2)
+        commit(cycle_on(store), told(version, meter("m", str(version), readings=value, ratio=3)))
+    assert [row.delta for row in journal(store, first) if row.delta] == []
+    assert store.load().snapshot().get("meter", "m").readings == [1, 2]

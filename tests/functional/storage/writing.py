@@ -30,6 +30,7 @@ class Meter(Entity, frozen=True, kw_only=True, gc=False):
     owner: Annotated[Text | None, In("state")] = None
     reading: Annotated[int | None, In("state")] = None
     ratio: Annotated[float | None, In("state")] = None
+    readings: Annotated[list[int] | None, In("state")] = None
 
 
 def kinds() -> Kinds:
