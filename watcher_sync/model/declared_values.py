@@ -22,16 +22,14 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-def declare_values(values: dict[str, Any], types: Mapping[str, type], kind: str) -> bool:
+def declare_values(values: dict[str, Any], types: Mapping[str, type], kind: str) -> None:
     """Bring field values to their declared types, in place. A value that has its type already is not copied.
 
     :param values: field -> its value; one that has nothing to do with its type is for the validation to refuse.
     :param types: field -> its type, as :class:`~watcher_sync.model.declarations.Field` has it.
     :param kind: for the messages.
-    :returns: whether a value had another form.
     :raises InvalidEvent: naming the field whose value has no such form.
     """
-    is_changed = False
     for name, value in values.items():
         cls, declared = value.__class__, types[name]
         if value is None or (cls is declared and cls in _SIMPLE):
@@ -48,8 +46,6 @@ def declare_values(values: dict[str, Any], types: Mapping[str, type], kind: str)
             raise InvalidEvent(f"{kind}: {name}: it is nested too deeply") from None
         except ValueError as exc:
             raise InvalidEvent(f"{kind}: {name}: {exc}") from None
-        is_changed = True
-    return is_changed
 
 
 def _declared(declared: type, value: Any) -> Any:

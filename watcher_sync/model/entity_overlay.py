@@ -188,10 +188,10 @@ class EntityOverlay:
             reads = derived.reads
             if written is not None and reads and written.keys().isdisjoint(reads) and changed.keys().isdisjoint(reads):
                 continue  # one may read what another one gave
-            name, old = derived.field, getattr(new, derived.field)
-            found = {name: derived.compute(self, new)}
-            if found[name] != old and (not declare_values(found, kind.types, kind.name) or found[name] != old):
-                _set(new, name, found[name])
+            found = {derived.field: derived.compute(self, new)}
+            if found[derived.field] != getattr(new, derived.field):
+                declare_values(found, kind.types, kind.name)
+                _set(new, derived.field, found[derived.field])
                 changed.update(found)
         return changed
 
@@ -313,8 +313,8 @@ class EntityOverlay:
             for derived in kind.derived_from_others
             if (value := derived.compute(self, entity)) != getattr(entity, derived.field)
         }
-        if declare_values(values, kind.types, kind_name):
-            values = {n: v for n, v in values.items() if v != getattr(entity, n)}
+        declare_values(values, kind.types, kind_name)
+        values = {n: v for n, v in values.items() if v != getattr(entity, n)}
         if values:
             self._write(event, kind, entity_id, entity, values, entity.versions)
 

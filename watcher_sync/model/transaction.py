@@ -171,8 +171,7 @@ class Transaction(EntityOverlay):
                 if (old := getattr(entity, n)) is not v
                 and (old != v or ((old.__class__ is not v.__class__ or v.__class__ in NESTED) and differ(old, v)))
             }
-        if declare_values(values, kind.types, kind.name) and entity is not None:
-            values = {n: v for n, v in values.items() if differ(getattr(entity, n), v)}
+        declare_values(values, kind.types, kind.name)
         if entity is None and tombstone is None and kind.is_standalone and kind.name not in self.kinds.followers:
             self._create(event, kind, change.id, values, fresh)
             return Outcome.APPLIED

@@ -16,7 +16,7 @@ import pytest
 from tests.simulated import play, telling, told
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.model.changes import Outcome, Upsert
-from watcher_sync.model.kinds import Derived, Entity, In, Kinds, kind
+from watcher_sync.model.kinds import DependsOn, Derived, Entity, In, Kinds, kind
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
 
@@ -55,6 +55,25 @@ class Crate(Entity, frozen=True, kw_only=True, gc=False):
     colour: Annotated[str | None, In("state")] = None
     packed_at: Annotated[datetime.datetime | None, In("state")] = None
     reversed_tags: list[str] | None = None
+
+
+@kind(
+    "pallet",
+    plural="pallets",
+    indexes=("crate",),
+    derived=(
+        Derived(
+            "tags",
+            lambda view, pallet: tuple(crate.tags or ()) if (crate := view.get("crate", pallet.crate)) else None,
+            follows=(DependsOn("crate", "colour", "crate"),),
+        ),
+    ),
+)
+class Pallet(Entity, frozen=True, kw_only=True, gc=False):
+    """Shows the tags of a crate of the colour that it names."""
+
+    crate: Annotated[str | None, In("state")] = None
+    tags: list[str] | None = None
 
 
 @pytest.fixture(params=["entity is made", "entity is changed"])
@@ -161,3 +180,13 @@ def test_a_value_of_its_declared_type_is_not_copied(model):
     assert entity.labels is labels
     assert entity.tags is tags
     assert entity.packed_at is NOON
+
+
+def test_a_value_that_follows_from_others_has_its_declared_type_and_stages_nothing_that_is_the_same():
+    model = Model(Kinds(Crate, Pallet))
+    pallet = Upsert("pallet", "p", "1", {"state": {"crate": "c"}})
+    play(model, telling(), [told(1, crate("1", tags=["a"], colour="c")), told(2, pallet)])
+    assert model.get("pallet", "p").tags == ["a"]
+    transaction = Transaction(model)
+    transaction.apply(told(3), [crate("2", number=1)])
+    assert [staged.id for staged in transaction.staged()] == ["c"]
