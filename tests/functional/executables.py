@@ -58,14 +58,22 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tests.functional.preloaded", __name__, *PRELOADED.values(), *_LIBRARIES, *_PLUGINS])
 
 
+def may_be_forked(environment: Mapping[str, str]) -> bool:
+    """Whether what the loader and the interpreter read at their start is as it was for this process."""
+    return _read_at_start(environment) == _read_at_start(os.environ)
+
+
+def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith(("LD_", "PYTHON"))}
+
+
 def start(command: Sequence[str | Path], log: Path, environment: Mapping[str, str] = os.environ) -> Process:
     """Start a command in a session of its own, with an empty stdin and a log that has its output at the end.
 
-    A command of :data:`PRELOADED` is forked, except when its ``PYTHONPATH`` leads to other modules.
+    A command of :data:`PRELOADED` is forked, if it :func:`may_be_forked`.
     """
     program = Path(command[0])
-    is_ours = program.parent == BIN and program.name in PRELOADED
-    if is_ours and environment.get("PYTHONPATH") == os.environ.get("PYTHONPATH"):
+    if program.parent == BIN and program.name in PRELOADED and may_be_forked(environment):
         return PreloadedProcess(command, log, environment)
     with log.open("ab") as out:
         return subprocess.Popen(

@@ -36,7 +36,7 @@ from typing import Any, Self
 import amqp
 import sqlalchemy as sa
 
-from tests.functional.executables import PRELOADED, run_preloaded, start
+from tests.functional.executables import PRELOADED, may_be_forked, run_preloaded, start
 from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.rabbitmq_publisher import Publisher
@@ -256,11 +256,6 @@ class Line:
             connection.close()
 
 
-def _of_python(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that an interpreter reads at its start."""
-    return {name: value for name, value in environment.items() if name.startswith("PYTHON")}
-
-
 class Installation:
     """One database with a schema, and the executables.
 
@@ -329,7 +324,7 @@ class Installation:
     ) -> subprocess.CompletedProcess[str]:
         """An executable, to its end."""
         command = [*self.command(name, config or self.config()), *map(str, arguments)]
-        if name in PRELOADED and _of_python(self.environment) == _of_python(os.environ):
+        if name in PRELOADED and may_be_forked(self.environment):
             program, *rest = command
             return run_preloaded(name, rest, program=program, environment=self.environment, timeout=deadline(seconds))
         return subprocess.run(command, capture_output=True, text=True, env=self.environment, timeout=deadline(seconds))
