@@ -13,6 +13,7 @@ Both are threads of their own, so that they go on during a long commit.
 
 from __future__ import annotations
 
+import datetime
 import importlib.metadata
 import os
 import socket
@@ -109,8 +110,8 @@ class EnginePresence:
         self._sources = list(sources)
         self._seq = seq
         self._is_unavailable = is_unavailable
-        self._now = store.time.observed
-        self._since = self._now()
+        self._since: datetime.datetime | None = None
+        """Since when the engine is in its role; None: since the row that is written next."""
         self._release = importlib.metadata.version("watcher-sync")
         self._outage = Outage(
             LOG, "The row of this engine cannot be written", "The row of this engine is written again"
@@ -129,7 +130,7 @@ class EnginePresence:
 
     def stand_by(self) -> None:
         """The engine stands by from now on."""
-        self._since = self._now()
+        self._since = None
         self._thread.wake()
 
     def report(self) -> None:
@@ -148,6 +149,7 @@ class EnginePresence:
 
     def _row(self) -> EngineRow:
         now, seq = self._store.time.observe(), self._seq()
+        self._since = self._since or now
         return EngineRow(
             id=self._engine_id,
             engine_group=self._group,

@@ -185,6 +185,18 @@ def delay_after(attempts: int, retry_after: float | None, random: Callable[[], f
     return max(scheduled, retry_after or 0.0)
 
 
+def wait_of(delivery: NewDelivery, now: datetime.datetime) -> float:
+    """Seconds until the next attempt of a stored delivery. Another clock may have stored its times.
+
+    One that was never attempted is due at once. Another one waits no longer than was decided after its last attempt.
+    """
+    next_at = delivery.next_attempt_at
+    if next_at is None or not delivery.attempts:
+        return 0.0
+    last = msgspec.convert(delivery.attempts[-1]["time"], datetime.datetime)
+    return max(0.0, min(next_at - now, next_at - last).total_seconds())
+
+
 def suspension(progress: Progress, settings: DeliverySettings, now: datetime.datetime, attempt: Attempt) -> str:
     """Why a subscription is to be suspended after an attempt that failed; empty: it is not."""
     since, limit = progress.failing_since, settings.suspend_after_failures

@@ -44,6 +44,7 @@ from watcher_sync.webhooks.deliveries import (
     bounded,
     delay_after,
     suspension,
+    wait_of,
 )
 from watcher_sync.webhooks.matcher import Matcher
 from watcher_sync.webhooks.rows import (
@@ -283,8 +284,7 @@ class Subscription:
         """Accept stored deliveries, of a worker before or of the API."""
         now, monotonic = self._context.clock.now(), self._context.clock.monotonic()
         for delivery in pending:
-            wait = (delivery.next_attempt_at - now).total_seconds() if delivery.next_attempt_at else 0.0
-            outgoing = Outgoing(delivery, self, monotonic + max(0.0, wait), list(delivery.attempts))
+            outgoing = Outgoing(delivery, self, monotonic + wait_of(delivery, now), list(delivery.attempts))
             if not outgoing.is_test:
                 self.delivery = outgoing
             elif delivery.webhook_id not in self._tests:

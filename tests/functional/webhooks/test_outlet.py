@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import datetime
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
+from tests.functional.engine.clocks import MachineClock
 from tests.functional.engine.driving import EngineProcess, Installation
 from tests.functional.webhooks.driving import BOX, OPTIONS, Record, check, outlet, recording
 from tests.functional.webhooks.receivers import unused_port
@@ -280,3 +283,31 @@ def test_a_callback_without_a_server_is_retried(site: Installation) -> None:
         instances.write([0])
         wait_until(lambda: failures() >= 1)
         wait_until(lambda: failures() >= 2, what="the second attempt")
+
+
+def test_deliveries_of_an_outlet_whose_clock_is_an_hour_ahead_wait_for_no_hour(
+    install: Callable[..., Installation], postgresql_url: str, tmp_path: Path
+) -> None:
+    """Neither those that it planned before it had read the database's clock, nor those that another one takes over."""
+    site: Installation = install(postgresql_url)
+    site.options |= OPTIONS
+    site.upgrade()
+    right, clock = dict(site.environment), MachineClock(tmp_path)
+    with recording() as record:
+        instances = subscribed(site, record, 2)
+        record.paused.set()
+        clock.set(3600)
+        site.environment = right | clock.environment
+        instances.write(range(2))  # it plans them as soon as it has loaded the subscriptions
+        wrong = outlet(site, site.config())
+        wait_until(lambda: record.total >= 2, what="two requests")
+        wrong.wait_for_log("this machine's clock is +3600 s ahead of the database's")
+        wrong.kill()
+        site.environment = right
+        record.paused.clear()
+        with site.store.database.connect() as connection:
+            ahead = connection.execute(sa.select(sa.func.max(site.store.tables.webhook_deliveries.c.next_attempt_at)))
+            assert ahead.scalar_one() < datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=30)
+        outlet(site, site.config())
+        wait_until(lambda: len(delivered(site)) >= 2, what="the deliveries of the outlet that took over")
+        check(record, instances, range(2))

@@ -118,3 +118,10 @@ def test_a_drift_below_a_minute_is_no_leap(clocks):
         clocks.wall_ahead += 25
         if abs(clocks.database_ahead - clocks.wall_ahead) < 60:
             assert clocks.time.read() == clocks.at(clocks.database_ahead)
+
+
+def test_before_the_first_reading_no_wall_clock_is_asked_either(clocks):
+    clocks.wall_ahead = HOUR
+    assert clocks.time.now() == clocks.at()
+    clocks.passed = 100.0
+    assert clocks.time.now() == clocks.at()

@@ -40,10 +40,12 @@ class Time:
 
     def __init__(self) -> None:
         self.monotonic = 1000.0
+        self.ahead = 0.0
+        """Seconds that the time of day is wrong by."""
 
     def now(self) -> datetime.datetime:
         """The time of day, which moves with the monotonic clock."""
-        return NOON + datetime.timedelta(seconds=self.monotonic)
+        return NOON + datetime.timedelta(seconds=self.monotonic + self.ahead)
 
 
 class JournalLog:

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.webhooks.driver import FAILED, OK, Driver, vnf
+from tests.unit.webhooks.driver import FAILED, HOUR, OK, Driver, vnf
+from watcher_sync.webhooks.deliveries import Attempt
+
+BUSY = Attempt(503, "HTTP 503", 0.1, retry_after=600.0)
 
 
 @pytest.fixture
@@ -318,3 +321,31 @@ def test_a_removed_subscription_receives_nothing_that_was_planned(driver):
     driver.write()
     assert driver.under_way == []
     assert len(driver.planner) == 0
+
+
+def test_a_delivery_that_was_never_sent_is_due_at_once_whatever_clock_planned_it(driver):
+    driver.time.ahead = HOUR
+    driver.log.write("instance", "i", name="new")
+    driver.follow()
+    driver.write()
+    driver.time.ahead = 0.0
+    driver.restart()
+    driver.step()
+    assert driver.receivers["s"].ids_by_change() == [([], [], ["i"])]
+
+
+@pytest.mark.parametrize("ahead", [HOUR, 0.0, -HOUR])
+@pytest.mark.parametrize(("attempt", "seconds"), [(FAILED, 5.0), (BUSY, 600.0)])
+def test_a_wait_is_never_longer_than_its_schedule_whatever_clock_stored_it(driver, attempt, seconds, ahead):
+    driver.time.ahead = ahead
+    driver.answers["s"] = lambda _: attempt
+    driver.log.write("instance", "i", name="new")
+    driver.step()
+    driver.answers["s"] = lambda _: OK
+    driver.time.ahead = 0.0
+    driver.restart()
+    if ahead >= 0:
+        driver.run(seconds - 1)
+        assert driver.receivers["s"].bodies == []
+    driver.run(1)
+    assert driver.receivers["s"].ids_by_change() == [([], [], ["i"])]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time of the database, for what is deleted by age: rows get their times from it, and purges compare with it.
 
-Between two readings the time moves with the monotonic clock, so no wall clock of ours decides what is deleted. A
+Between two readings the time moves with the monotonic clock, so no wall clock of ours decides what is deleted or due. A
 reading is *doubtful* in two cases, and then nothing is deleted by age:
 
 * It leapt, compared with the monotonic clock. The time continues without the leap. After an hour it is adopted.
@@ -110,9 +110,15 @@ class DatabaseTime:
         """Times that the database's clock leapt."""
 
     def now(self) -> datetime.datetime:
-        """The time; before the first reading, the wall clock's."""
+        """The time; the first call reads the clock if nothing did before.
+
+        :raises DatabaseUnavailable: the database is unavailable, and its clock was never read.
+        """
+        if self._line is None:
+            self.refresh()
         line = self._line
-        return line.at(self._monotonic()) if line is not None else self._wall()
+        assert line is not None
+        return line.at(self._monotonic())
 
     def read(self) -> datetime.datetime | None:
         """Read the database's clock.
