@@ -171,6 +171,13 @@ def test_yaml_with_an_alias_is_refused_before_it_grows(client, encoding):
     assert result.json["errors"][0]["detail"] == "YAML with aliases is refused, in line 2"
 
 
+@pytest.mark.parametrize("text", ["[" * 5000, "[" * 5000 + "*a", "{a: " * 4000, "- " * 8000, "? " * 8000])
+def test_deep_yaml_is_refused_before_it_is_composed(client, text):
+    result = post_yaml(client, text)
+    assert result.status_code == 400
+    assert result.json["errors"][0]["detail"] == "YAML may be nested 16 levels deep, and is deeper in line 1"
+
+
 def test_another_media_type_is_refused(client):
     assert post_yaml(client, YAML, "text/plain").status_code == 415
 

@@ -25,7 +25,7 @@ MAX_ERRORS = 10
 """The number of errors after which the validation of a document stops."""
 
 _SIZES = frozenset({"maxItems", "maxProperties"})
-"""Keywords that precede the schema of the entries, so that entries in excess are not validated."""
+"""Keywords that are evaluated first, and end the validation: the entries of what is too large are not validated."""
 
 _FORMATS = jsonschema.FormatChecker(formats=())
 """The checked formats. Those of jsonschema need further libraries; without these they accept every text."""
@@ -66,8 +66,19 @@ def _check_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -
         yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
-_VALIDATOR: Any = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"pattern": _check_pattern})
-"""The validator of draft 2020-12 with this meaning of ``pattern``."""
+def _check_any_of(validator: Any, choices: Any, instance: Any, _schema: Any) -> Iterator[jsonschema.ValidationError]:
+    """With a value or null, the errors of the value. The library would collect all of them, and name none."""
+    others = [choice for choice in choices if choice != {"type": "null"}]
+    if len(others) == len(choices) or len(others) != 1:
+        yield from jsonschema.Draft202012Validator.VALIDATORS["anyOf"](validator, choices, instance, _schema)
+    elif instance is not None:
+        yield from validator.descend(instance, others[0])
+
+
+_VALIDATOR: Any = jsonschema.validators.extend(
+    jsonschema.Draft202012Validator, {"pattern": _check_pattern, "anyOf": _check_any_of}
+)
+"""The validator of draft 2020-12 with this meaning of ``pattern``, and with the errors of a value or null."""
 
 
 def validator(schema: Schema) -> jsonschema.Draft202012Validator:
@@ -77,10 +88,20 @@ def validator(schema: Schema) -> jsonschema.Draft202012Validator:
 
 @functools.cache
 def _validator(document: bytes) -> jsonschema.Draft202012Validator:
-    schema = msgspec.json.decode(document)
+    schema = _sizes_first(msgspec.json.decode(document))
     jsonschema.Draft202012Validator.check_schema(schema)
     made: jsonschema.Draft202012Validator = _VALIDATOR(schema, format_checker=_FORMATS)
     return made
+
+
+def _sizes_first(schema: Any) -> Any:
+    """The schema with its keywords in the order in which they are to be evaluated."""
+    if isinstance(schema, list):
+        return [_sizes_first(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    order = sorted(schema, key=lambda name: name not in _SIZES)
+    return {name: _sizes_first(schema[name]) for name in order}
 
 
 def require_valid(
