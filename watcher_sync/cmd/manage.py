@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib.metadata
 import sys
 import time
 from collections.abc import Callable
@@ -22,10 +23,11 @@ from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.replay import replay, replay_quarantined
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped
-from watcher_sync.exceptions import ConfigError, ReconcileError, ReplayRefused
+from watcher_sync.exceptions import ConfigError, ReconcileError, ReplayRefused, StorageError
 from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.sources.replay import find_files, read_ahead, read_events
 from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.groups.engines import GONE, EngineView, list_engines
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.stored import retention
 from watcher_sync.storage.stored.quarantine import Quarantine
@@ -153,9 +155,34 @@ def _db_sync(conf: cfg.ConfigOpts) -> None:
             print(line)
     elif conf.command.contract:
         print(f"Releases before revision {schema.contract(store.database, store.tables)} are refused from now on.")
+        _print_older_engines(conf, store)
     else:
-        revision = schema.upgrade(store.database, store.tables, conf.command.revision)
+        revision = schema.upgrade(store.database, store.tables, conf.command.revision, lambda: _print_lock(conf, store))
         print(f"The schema is at revision {revision}.")
+        _print_older_engines(conf, store)
+
+
+def _print_lock(conf: cfg.ConfigOpts, store: Store) -> None:
+    """Print what may hold the lock that ``db_sync`` waits for."""
+    try:
+        found = ", ".join(f"{each.host}:{each.pid} of release {each.release}" for each in _engines(conf, store))
+    except StorageError:  # a schema before that of the engines
+        found = ""
+    print(f"db_sync waits for a lock of another process. Engines at work: {found or 'none'}.", file=sys.stderr)
+
+
+def _print_older_engines(conf: cfg.ConfigOpts, store: Store) -> None:
+    release = importlib.metadata.version("watcher-sync")
+    for each in _engines(conf, store):
+        if each.release not in (release, None):
+            print(
+                f"The engine {each.host}:{each.pid} of release {each.release} is at work: restart it with this release."
+            )
+
+
+def _engines(conf: cfg.ConfigOpts, store: Store) -> list[EngineView]:
+    found = list_engines(store.database, gone_after=float(conf.monitoring.stale_after))
+    return [each for each in found if each.state != GONE]
 
 
 def _db_purge(conf: cfg.ConfigOpts) -> None:

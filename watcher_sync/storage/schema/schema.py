@@ -12,6 +12,7 @@ do not import alembic, which takes long.
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -30,17 +31,25 @@ _SCRIPTS: Final = pathlib.Path(__file__).parent / "migrations"
 _SYNC: Final = "run watcher-sync-manage db_sync"
 
 
-def upgrade(database: sa.Engine, tables: Tables, revision: str = "head") -> str:
+_LOCK_SECONDS: Final = 2
+"""The longest wait for a lock. Other statements on the table wait behind it."""
+
+
+def upgrade(
+    database: sa.Engine, tables: Tables, revision: str = "head", on_lock_timeout: Callable[[], None] = lambda: None
+) -> str:
     """Bring the schema to a revision, add what plugins' kinds need, and make the journal's head.
 
-    Safe to run again, and to run while engines of this release or of the one before work.
+    Safe to run again, and to run while engines of this release or of the one before work. A transaction of theirs that
+    holds a lock for long ends the attempt; there are some within ten seconds.
 
+    :param on_lock_timeout: called after each of them.
     :returns: the revision that the database is at now.
     :raises SchemaMissing: when the schema is of a newer release. Also when the table of a plugin's kind cannot be made
         to fit its declaration; everything else is done then.
     :raises DatabaseUnavailable: when the database cannot be reached or refuses.
     """
-    current, refused = run_with_retries(lambda: _upgrade(database, tables, revision))
+    current, refused = run_with_retries(lambda: _upgrade(database, tables, revision), on_lock_timeout)
     if refused:
         raise SchemaMissing("; ".join(refused))
     return current
@@ -55,6 +64,7 @@ def _upgrade(database: sa.Engine, tables: Tables, revision: str) -> tuple[str, l
 
     with translated(), database.begin() as connection:
         _refuse_newer(_current(connection))
+        _wait_for_locks(connection)
         command.upgrade(_alembic(connection), revision)
         fits = kind_tables.examine(connection, tables)
         for addition in (addition for fit in fits if not fit.refusals for addition in fit.additions):
@@ -65,6 +75,22 @@ def _upgrade(database: sa.Engine, tables: Tables, revision: str) -> tuple[str, l
         if current == HEAD:
             epochs.begin_epoch(connection, tables)
     return current, [fit.problem or "" for fit in fits if fit.refusals]
+
+
+def _wait_for_locks(connection: sa.Connection) -> None:
+    """Have no statement wait for long for the lock of a table.
+
+    MariaDB commits each change of a table, so there the locks of all tables are tried before the first change.
+
+    :raises sa.exc.SQLAlchemyError: another process has a lock.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
+    elif connection.dialect.name in ("mysql", "mariadb") and (found := sa.inspect(connection).get_table_names()):
+        connection.exec_driver_sql(f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}")
+        connection.exec_driver_sql("LOCK TABLES " + ", ".join(f"`{name}` WRITE" for name in found))
+        connection.exec_driver_sql("UNLOCK TABLES")
+        connection.exec_driver_sql("SET SESSION lock_wait_timeout = DEFAULT")
 
 
 def plan(database: sa.Engine, tables: Tables) -> list[str]:
