@@ -147,7 +147,7 @@ def _decoded(path: str, response: SuccessResponse) -> tuple[RegionPage, str | No
 
 def _adapter(settings: RegionSettings, group: Any) -> adapter.Adapter:
     cert = (group.certfile, group.keyfile) if group.keyfile else group.certfile
-    made = session.Session(auth=_auth(settings, group), verify=group.cafile or True, cert=cert)
+    made = session.Session(auth=_auth(settings, group), verify=group.cafile or True, cert=cert, redirect=False)
     return adapter.Adapter(made, endpoint_override=settings.endpoint)
 
 
