@@ -95,6 +95,7 @@ class FakeRegion:
         self.is_away = False
         self.attempts = 0
         self.streams = True
+        self.has_topic = True
         self.has_signals = True
         """Whether the stream sends the events."""
         self.positions: list[int] = []
@@ -152,10 +153,11 @@ class FakeRegion:
             raise self.refuses_sources
         return self.sources_shown
 
-    def ensure_topic(self) -> None:
+    def ensure_topic(self) -> bool:
         self.attempts += 1
         if self.is_away:
             raise Unreachable("no route")
+        return self.has_topic
 
     def forget_token(self) -> None:
         self.refuses_token = False
