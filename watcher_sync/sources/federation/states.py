@@ -19,7 +19,6 @@ from typing import Any
 import msgspec
 
 from watcher_sync.events import Event
-from watcher_sync.model.kinds import PROJECT_FIELD
 
 _SEPARATOR = "@"
 
@@ -96,7 +95,7 @@ class EventMaker:
         """
         if self._projects is not None and document.project_id not in (None, *self._projects):
             self.has_foreign_project = True
-            body = msgspec.json.encode({**_decode_members(body), PROJECT_FIELD: None})
+            body = msgspec.json.encode({**_decode_members(body), "project_id": None})
         if self.region_epoch:
             body = b'{"region_epoch":%d,' % self.region_epoch + body.lstrip()[1:]
         return self._event(f"{self._mark}{document.seq}", kind, "changed", document.id, body, at)
