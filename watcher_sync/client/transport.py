@@ -128,12 +128,15 @@ class Transport:
                 timeout=(min(CONNECT_TIMEOUT_SECONDS, self._timeout), self._timeout + wait),
                 user_agent="watcher-sync-client",
                 log=not confidential,
+                redirect=False,  # another host would receive the token
                 stream=True,
                 **more,
             )
             content = _content(response)
         except (keystone.ClientException, requests.RequestException) as exc:
             raise _failure(exc) from exc
+        if response.is_redirect:
+            raise _redirected("endpoint", response)
         if response.status_code >= 400:
             raise _refusal(response, content)
         return SuccessResponse(response, content)
@@ -141,7 +144,9 @@ class Transport:
     def for_thread(self) -> Transport:
         """Makes a transport for another thread: the same credentials and endpoint, but its own connections."""
         old = self._adapter.session
-        own = session.Session(auth=old.auth, verify=old.verify, cert=old.cert, timeout=old.timeout)
+        own = session.Session(
+            auth=old.auth, verify=old.verify, cert=old.cert, timeout=old.timeout, redirect=old.redirect
+        )
         made = Transport(adapter.Adapter(own, auth=self._adapter.auth), timeout=self._timeout)
         made._root = self._endpoint()
         return made
@@ -246,6 +251,8 @@ def _failure(exc: Exception) -> ClientError:
     text = " ".join(str(exc).split()) or type(exc).__name__
     if isinstance(exc, keystone.SSLError):
         return NotConfigured(text)
+    if isinstance(exc, keystone.InvalidResponse) and exc.response.is_redirect:
+        return _redirected("auth_url", exc.response)
     if isinstance(exc, (keystone.ConnectionError, requests.RequestException)):
         in_time = not isinstance(exc, (keystone.ConnectTimeout, requests.Timeout))
         cause = _cause(exc) if in_time else "no answer in time"
@@ -255,6 +262,24 @@ def _failure(exc: Exception) -> ClientError:
         status = int(exc.http_status or 500)
         return problem_error(status, f"Keystone: {text}", errors=(), retry_after=None, document={})
     return NotConfigured(text)
+
+
+def _redirected(option: str, response: requests.Response) -> NotConfigured:
+    """The client's error for a redirect.
+
+    :param option: where the user sets the address.
+    """
+    location = urllib.parse.urljoin(response.url, response.headers["Location"])
+    return NotConfigured(
+        f"{_root_of(response.url)} redirects to {_root_of(location)}, which would receive the credentials: "
+        f"a redirect is not followed; set {option} to the address that answers"
+    )
+
+
+def _root_of(url: str) -> str:
+    """The scheme, host and port: the rest may have secrets."""
+    parts = urllib.parse.urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def _cause(exc: BaseException) -> str:

@@ -136,7 +136,8 @@ Related options: ``tls_cert``.
         min=1,
         help="""
 Maximum number of open streams. A further one ends with RESOURCE_EXHAUSTED. A stream needs about 50 KiB of memory, and
-a connection of its own needs a file descriptor. At most half of these streams may have no topic yet.
+a connection of its own needs a file descriptor. At most half of these streams may have no topic yet. Health watches and
+calls of reflection are among this half.
 
 Related options: ``max_streams_per_identity``.
 """,
@@ -149,7 +150,7 @@ Related options: ``max_streams_per_identity``.
 Maximum number of open streams of one identity. A further one ends with RESOURCE_EXHAUSTED.
 
 An identity is a user in a project. Before a stream has a topic, it is the address of the client, with IPv6 its /64
-network.
+network. A connection has at most twice as many streams, and at least 100.
 
 Related options: ``max_streams``.
 """,
@@ -210,8 +211,10 @@ seconds is only a safeguard.
     ),
     cfg.BoolOpt(
         "reflection",
-        default=True,
-        help="Serve the reflection service of gRPC, so that tools such as grpcurl know the messages.",
+        default=False,
+        help="""
+Serve the reflection service of gRPC, so that tools such as grpcurl know the messages. It needs no token.
+""",
     ),
     cfg.PortOpt(
         "monitoring_port",

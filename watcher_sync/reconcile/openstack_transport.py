@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits the size of the answers of OpenStack's APIs, those of Keystone included.
+"""Limits the answers of OpenStack's APIs, those of Keystone included: their size, and where they redirect to.
+
+A redirect to another host is refused: that host would receive the token or the password. Nova redirects to other paths.
 
 An answer is read in chunks, and its body counts as it is decoded. Reading ends at the first chunk above the limit. So
 the memory for an answer is little more than the limit.
@@ -9,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
+import requests
 from keystoneauth1.session import TCPKeepAliveAdapter
 
 from watcher_sync.reconcile.openstack import AnswerTooLarge
@@ -32,10 +35,25 @@ class _LimitedAdapter(TCPKeepAliveAdapter):
     """Sends requests, and limits the body of each answer."""
 
     def send(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Send a request; see :meth:`requests.adapters.BaseAdapter.send`."""
+        """Send a request; see :meth:`requests.adapters.BaseAdapter.send`.
+
+        :raises requests.ConnectionError: the answer is a redirect to another host.
+        """
         response = super().send(request, *args, **kwargs)
+        if response.is_redirect:
+            _require_same_host(request.url, urljoin(request.url, response.headers["Location"]))
         response.raw = _LimitedBody(response.raw, urlsplit(request.url).path)
         return response
+
+
+def _require_same_host(url: str, location: str) -> None:
+    """:raises requests.ConnectionError: they differ in scheme, host or port. keystoneauth knows what to do with it."""
+    here, there = urlsplit(url), urlsplit(location)
+    if (here.scheme, here.netloc) != (there.scheme, there.netloc):
+        raise requests.ConnectionError(
+            f"{here.path}: {here.scheme}://{here.netloc} redirects to {there.scheme}://{there.netloc}, which would "
+            "receive the credentials: a redirect to another host is not followed"
+        )
 
 
 class _LimitedBody:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sources: configured drivers that bring events in and return acknowledgements.
 
+``addresses``         the addresses of a broker, each of which is tried
 ``base``              the base class of all drivers, its contract with the engine, and the status of a source
 ``cursors``           decodes the stored position in a stream
 ``federation``        the driver ``federation``: lists another watcher_sync, and follows its watch stream

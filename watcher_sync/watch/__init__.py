@@ -11,8 +11,9 @@
 ``limits``          how many streams there may be
 ``metrics``         the Prometheus metrics of the process
 ``options``         The options of the watch stream: their check, and the limits and times of the server
+``probes``          health and reflection, which need no token and count as streams
 ``rendering``       journal rows as the bytes of events, once for all streams with equal rights
-``server``          the gRPC server: addresses, keepalive, health, reflection
+``server``          the gRPC server: addresses, keepalive, services
 ``service``         serves one stream: its requests, its token, its pings
 ``stored``          What the watch stream reads from the database
 ``stream``          the bounded queue of one stream

@@ -35,7 +35,9 @@ class WatchSettings(msgspec.Struct, frozen=True, kw_only=True):
     token_retry_interval: float = 5.0
     """Between two checks of a token while the identity service is unavailable."""
     expiry_grace: float = EXPIRY_GRACE_SECONDS
-    reflection: bool = True
+    reflection: bool = False
+    probe_request_timeout: float = 10.0
+    """For the request of a health check or watch, which follows its headers at once."""
 
     @property
     def max_unsubscribed(self) -> int:

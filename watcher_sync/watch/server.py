@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gRPC server: its address, its keepalive, and the services for health and reflection.
+"""The gRPC server: its address, its keepalive, its limit for a connection, and its services.
 
 Agents of the Axway dialect send HTTP/2 pings every 50 s, also without a stream. A server of gRPC ends such connections
 by default (``too_many_pings``). The options allow them.
@@ -11,17 +11,20 @@ import ipaddress
 from typing import Final
 
 from grpc import aio
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection_pb2_grpc
 
 from watcher_sync.exceptions import WatcherSyncError
+from watcher_sync.watch.limits import StreamLimits
 from watcher_sync.watch.options import WatchSettings
+from watcher_sync.watch.probes import HEALTH, CountedReflection, HealthService, Status
 from watcher_sync.watch.service import SERVICE, WatchService
 from watcher_sync.watch.tls import Certificates
 
 _SERVER_PING_MS: Final = 60_000
 """Between two HTTP/2 pings of the server, which find dead connections."""
 _SERVER_PING_TIMEOUT_MS: Final = 20_000
+_MIN_STREAMS_PER_CONNECTION: Final = 100
+"""RFC 9113, section 6.5.2, advises no smaller limit."""
 
 
 class CannotListen(WatcherSyncError):
@@ -36,13 +39,14 @@ class WatchServer:
         self._settings = settings
         self._certificates = certificates
         self._service = service
-        self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
+        limits = service.limits
+        checks = StreamLimits(settings.max_streams, settings.max_streams_per_identity)
+        self._health = HealthService(limits, checks, settings.probe_request_timeout)
         self._server = aio.server(options=options_of(settings))
-        self._server.add_generic_rpc_handlers((service.handlers(),))
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        self._server.add_generic_rpc_handlers((service.handlers(), self._health.handlers()))
         if settings.reflection:
-            names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
-            reflection.enable_server_reflection(names, self._server)
+            servicer = CountedReflection(limits, (SERVICE, HEALTH))
+            reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, self._server)
         self.port = 0
 
     async def start(self) -> None:
@@ -61,21 +65,21 @@ class WatchServer:
         if not self.port:
             raise CannotListen(f"cannot listen on {address}")
         await self._server.start()
-        await self.set_serving(True)
+        self.set_serving(True)
 
-    async def set_serving(self, is_serving: bool) -> None:
+    def set_serving(self, is_serving: bool) -> None:
         """Have the health service answer SERVING or NOT_SERVING."""
-        status = health_pb2.HealthCheckResponse.SERVING if is_serving else health_pb2.HealthCheckResponse.NOT_SERVING
         for name in ("", SERVICE):
-            await self._health.set(name, status)
+            self._health.set(name, Status.SERVING if is_serving else Status.NOT_SERVING)
 
     async def stop(self, grace: float) -> None:
         """End all streams with UNAVAILABLE, have clients connect elsewhere, and close the port.
 
         :param grace: seconds until calls that have not ended are cancelled.
         """
-        await self.set_serving(False)
+        self.set_serving(False)
         self._service.drain()
+        self._health.end()
         await self._server.stop(grace)
 
 
@@ -84,6 +88,8 @@ def options_of(settings: WatchSettings) -> list[tuple[str, int]]:
     return [
         # gRPC's GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS. It ignores names that it does not know.
         ("grpc.http2.min_ping_interval_without_data_ms", int(settings.min_keepalive_interval * 1000)),
+        # Twice an identity's streams: a client learns of that limit by a status, and does not wait for its turn here.
+        ("grpc.max_concurrent_streams", max(_MIN_STREAMS_PER_CONNECTION, 2 * settings.max_streams_per_identity)),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.keepalive_time_ms", _SERVER_PING_MS),
         ("grpc.keepalive_timeout_ms", _SERVER_PING_TIMEOUT_MS),

@@ -192,7 +192,7 @@ class WatchWorker:
                     LOG.info("watch: the streams get changes again: serving")
                 else:
                     LOG.error("watch: the journal reader or the hub has ended: not serving")
-                await server.set_serving(is_fed)
+                server.set_serving(is_fed)
             was_fed = is_fed
 
     async def _listen(self, service: WatchService) -> WatchServer | None:

@@ -5,6 +5,12 @@ Options of the command line override them. gunicorn reads a request in a thread,
 proxy that buffers requests must be in front, such as nginx with ``etc/nginx/watcher-sync-api.conf``.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
+from watcher_sync.api.http.request_input import MAX_DISCARDED_BYTES
+
 bind = "127.0.0.1:8790"
 workers = 2
 worker_class = "gthread"
@@ -12,3 +18,11 @@ threads = 80
 timeout = 60
 graceful_timeout = 10
 keepalive = 75  # nginx closes an idle connection after 60 seconds; it must be the first
+forwarder_headers = ""  # by default SCRIPT_NAME and PATH_INFO, which a client of the loopback interface could set
+
+
+def pre_request(_worker: Any, request: Any) -> None:
+    """End the connection of a request whose body may remain unread. The answer says so."""
+    for name, value in request.headers:
+        if name == "TRANSFER-ENCODING" or (name == "CONTENT-LENGTH" and int(value) > MAX_DISCARDED_BYTES):
+            request.force_close()

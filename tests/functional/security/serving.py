@@ -49,7 +49,7 @@ def documented_api(config: Path) -> Iterator[httpx.Client]:
     command: list[str | Path] = [BIN / "gunicorn", *(word.replace(":8790", f":{port}") for word in words[1:])]
     environment = {**os.environ, "OS_WATCHER_SYNC_CONFIG_FILES": str(config)}
     client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=deadline(30))
-    with client, _running(command, config.with_name("api.log"), client, environment):
+    with client, running(command, config.with_name("api.log"), client, environment):
         yield client
 
 
@@ -81,12 +81,12 @@ def behind_nginx(api: httpx.Client, folder: Path) -> Iterator[tuple[httpx.Client
     (folder / "nginx.conf").write_text(_NGINX_CONF.format(folder=folder, user=pwd.getpwuid(os.geteuid()).pw_name))
     command: list[str | Path] = [nginx, "-p", folder, "-e", "stderr", "-c", folder / "nginx.conf"]
     client = httpx.Client(base_url=f"https://localhost:{port}", timeout=deadline(60), verify=trust)
-    with client, _running(command, folder / "nginx.log", client):
+    with client, running(command, folder / "nginx.log", client):
         yield client, trust
 
 
 @contextlib.contextmanager
-def _running(
+def running(
     command: Sequence[str | Path], log: Path, client: httpx.Client, environment: Mapping[str, str] = os.environ
 ) -> Iterator[None]:
     """Run a server, from its first answer to the client on."""

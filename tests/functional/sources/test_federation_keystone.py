@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.functional.engine.driving import Installation
@@ -135,3 +136,38 @@ def test_revoked_tokens_of_an_application_credential_are_replaced_without_a_gap(
                 wait_until(lambda: whole.source_rows()[SITE].state == "connected", 60, "the stream")
         wait_until(lambda: is_union(whole, {SITE: region}), 60, "the same entities")
         assert whole.processes["engine"].logged("listing the region") == 1
+
+
+def test_a_reader_of_the_system_follows_the_whole_region(install: Callable[..., Installation], tmp_path: Path) -> None:
+    with running_keystone(tmp_path / "keystone") as keystone:
+        user = keystone.user("follower")
+        keystone.grant(user, "reader", None)
+        region = region_behind(keystone, install, tmp_path)
+        whole = follower_of(
+            region, install, tmp_path, auth_url=keystone.url, username=user.name, password=user.password
+        )
+        with writing(region):
+            head = region.site.head()
+            wait_until(lambda: sequence_of(whole.site.store.cursors()[SITE]) > head + 20, 90, "the changes")
+        wait_until(lambda: is_union(whole, {SITE: region}), 60, "the same entities")
+        wait_until(lambda: "no watch topic federation" in (whole.source_rows()[SITE].detail or ""), 30, "the detail")
+        engine = whole.processes["engine"]
+        assert whole.source_rows()[SITE].state == "connected"
+        assert engine.logged("may not create it") == 1, engine.log[-3000:]
+        assert not engine.logged("disconnected"), engine.log[-3000:]
+        _create_topic(keystone, region)
+        wait_until(lambda: not whole.source_rows()[SITE].detail, 120, "the stream")
+        assert engine.logged("listing the region") == 1
+
+
+def _create_topic(keystone: Keystone, region: Member) -> None:
+    """As an administrator of the region."""
+    project = keystone.project("operators")
+    token = keystone.token(keystone.user("operator", project, "admin"), project)
+    anything = {"group": "*", "kind": "*", "name": "*", "type": ["created", "updated", "deleted"]}
+    topic = {"name": "federation", "title": "federation", "spec": {"filters": [anything]}}
+    answer = httpx.post(
+        f"{region.url}/management/v1alpha1/watchtopics", json=topic, headers={"X-Auth-Token": token},
+        timeout=deadline(30),
+    )  # fmt: skip
+    assert answer.status_code == 201, answer.text

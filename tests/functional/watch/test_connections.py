@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pings, keepalive, TLS, health and reflection."""
+"""Pings, keepalive, TLS and health."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import grpc
 import pytest
 import trustme
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from tests.functional.watch.clients import STOCK, WatchClient, channel_to
 from tests.functional.watch.serving import Serving, Tokens, admin, joined, serving
@@ -184,22 +183,6 @@ def test_with_a_client_authority_a_client_needs_a_certificate(
             joined(site, 1)
             assert WatchClient(channel).subscribe("bad").wait_for_status() == grpc.StatusCode.UNAUTHENTICATED
             client.close()
-
-
-def test_health_and_reflection_are_served(site: Serving, channel: grpc.Channel) -> None:
-    name = "central.events.v1.watch"
-    health = health_pb2_grpc.HealthStub(channel)
-    for service in ("", name):
-        answer = health.Check(health_pb2.HealthCheckRequest(service=service))
-        assert answer.status == health_pb2.HealthCheckResponse.SERVING
-    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-    questions = [
-        reflection_pb2.ServerReflectionRequest(list_services=""),
-        reflection_pb2.ServerReflectionRequest(file_containing_symbol=name),
-    ]
-    services, file = stub.ServerReflectionInfo(iter(questions))
-    assert name in {each.name for each in services.list_services_response.service}
-    assert b"resumeAfterSequence" in b"".join(file.file_descriptor_response.file_descriptor_proto)
 
 
 def test_a_port_in_use_is_tried_again(store: Store) -> None:

@@ -12,6 +12,7 @@ import jsonschema
 import msgspec
 
 from watcher_sync.api.http.problems import Problem, bad_request
+from watcher_sync.api.http.request_input import TERMINATED, BodyUnreadable
 from watcher_sync.api.http.schemas import Schema
 from watcher_sync.api.http.validation import require_valid
 from watcher_sync.wire import json as wire_json
@@ -55,7 +56,7 @@ def read_bytes(request: falcon.Request, max_bytes: int | None = None) -> bytes:
     """Reads the body without decoding it.
 
     :param max_bytes: a limit below that of all bodies.
-    :raises Problem: 413 when it is too large, 400 when it ends before its declared length.
+    :raises Problem: 413 when it is too large, 400 when it is malformed or ends before its declared length.
     """
     limit: int = request.context.max_body_bytes
     limit = limit if max_bytes is None else min(limit, max_bytes)
@@ -63,17 +64,19 @@ def read_bytes(request: falcon.Request, max_bytes: int | None = None) -> bytes:
     if (request.content_length or 0) > limit:
         raise too_large
     stream = request.bounded_stream if request.content_length is not None else request.stream
-    if request.content_length is None and request.get_header("Transfer-Encoding") is None:
-        return b""
-    cut_off = Problem(400, "The body ends before its declared length")
+    if request.content_length is None:
+        if request.get_header("Transfer-Encoding") is None:
+            return b""
+        if not request.env.get(TERMINATED):
+            raise Problem(400, "This server needs a Content-Length, and no Transfer-Encoding")
     try:
         body: bytes = stream.read(limit + 1)
-    except OSError:
-        raise cut_off from None
+    except BodyUnreadable as exc:
+        raise Problem(400, f"The body cannot be read: {exc}") from None
     if len(body) > limit:
         raise too_large
     if len(body) < (request.content_length or 0):
-        raise cut_off
+        raise Problem(400, "The body ends before its declared length")
     return body
 
 

@@ -23,6 +23,7 @@ from oslo_context import context as oslo_context
 from oslo_log import log as logging
 from oslo_middleware import request_id as oslo
 
+from watcher_sync.api.http.request_input import discarding
 from watcher_sync.events import Actor
 
 ACCESS = logging.getLogger("watcher_sync.access")
@@ -55,8 +56,11 @@ def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
 
     def wrapped(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         envelope = _Envelope(environ, start_response, has_access_log=has_access_log)
+        start = envelope.start
+        if environ.get("CONTENT_LENGTH", "") not in ("", "0") or "HTTP_TRANSFER_ENCODING" in environ:
+            start = discarding(environ, start)
         try:
-            return _LoggedBody(application(environ, envelope.start), envelope)
+            return _LoggedBody(application(environ, start), envelope)
         except BaseException:
             envelope.log()
             raise

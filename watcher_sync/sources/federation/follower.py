@@ -48,6 +48,8 @@ _PACE_SECONDS: Final = 0.05
 """Between two readings of changes. The first event after a pause is not delayed."""
 _READ_SECONDS: Final = 5.0
 """After so long without an event of the stream, the follower reads what changed."""
+_TOPIC_SECONDS: Final = 60.0
+"""After so long without a topic, the follower asks for it again."""
 _EMPTY_PAUSE_SECONDS: Final = 0.5
 """Between two readings of an empty journal: a stream has no position to resume after."""
 _BEHIND_SECONDS: Final = 5.0
@@ -146,7 +148,8 @@ class Follower:
         self._settings = settings
         self._region = region
         self._emit_events = emit
-        self._make = EventMaker(settings.source, settings.site)
+        self._make = EventMaker(settings.source, settings.site, settings.projects)
+        self._topic_detail = self._project_detail = ""
         self._cursor = cursor
         self._make.region_epoch = cursor.number
         self._guard = guard
@@ -211,7 +214,7 @@ class Follower:
         return self._backoff.failed()
 
     def _follow(self) -> None:
-        self._region.ensure_topic()
+        has_topic = self._region.ensure_topic()
         if self._cursor.sequence is None:
             self._move_to(self._list(self._region.kinds()))
         position = self._read_changes(self._cursor.sequence or 0)
@@ -220,6 +223,10 @@ class Follower:
             if self._stopping.wait(_EMPTY_PAUSE_SECONDS):
                 return
             position = self._read_changes(position)
+        if not has_topic:
+            self._read_without_topic(position)
+            return
+        self._topic_detail = ""
         arrivals = StreamArrivals()
         self._streaming_since = None
         with self._watch(position) as manager:
@@ -235,6 +242,21 @@ class Follower:
                     read_at = self._monotonic()
                 if arrivals.error is not None:
                     raise arrivals.error
+
+    def _read_without_topic(self, position: int) -> None:
+        """Read what changed every few seconds, for a minute."""
+        if not self._topic_detail:
+            self._topic_detail = (
+                f"the region has no watch topic {self._settings.topic}, and the account may not create it: "
+                f"the changes are read every {_READ_SECONDS:g} s"
+            )
+            LOG.warning("source %s: %s", self._settings.source, self._topic_detail)
+        until = self._monotonic() + _TOPIC_SECONDS
+        while not self._stopping.is_set() and self._monotonic() < until:
+            self._connected()
+            self._show_details()
+            self._stopping.wait(_READ_SECONDS)
+            position = self._read_changes(position)
 
     def _watch(self, position: int) -> WatchManager:
         limit = self._settings.backoff_max
@@ -366,6 +388,9 @@ class Follower:
             if self._stopping.is_set():
                 raise IntakeClosed
             self._emit_events(portion)
+            if self._make.has_foreign_project and not self._project_detail:
+                self._project_detail = "the region has entities of other projects, which are followed without a project"
+                LOG.warning("source %s: %s", self._settings.source, self._project_detail)
             self.last_event_at = datetime.datetime.now(datetime.UTC)
 
     # State
@@ -385,7 +410,12 @@ class Follower:
             self._streaming_since = now
         if self._outage is None or now - self._streaming_since >= _STABLE_SECONDS:
             self._connected()
-            self.detail = self._loops.detail()
+            self._show_details()
+
+    def _show_details(self) -> None:
+        """Show what an operator should know of a region that is followed."""
+        details = (self._topic_detail, self._project_detail, self._loops.detail())
+        self.detail = "; ".join(each for each in details if each)
 
     def _connected(self) -> None:
         self._outage = None

@@ -41,7 +41,18 @@ Host, or host:port, of the region's watch stream. Default: the host of ``endpoin
         help="""
 The watch topic of the region that the source subscribes to. The source creates it if there is none, with one filter
 for everything. The events of the topic wake the source, which then reads all that changed. What a topic leaves out is
-read with the next event, or after five seconds.
+read with the next event, or after five seconds. So is everything if there is no topic, and the account may create none.
+""",
+    ),
+    cfg.ListOpt(
+        "projects",
+        default=["*"],
+        help="""
+Ids of the projects to which entities of this region may belong. By default, ``*``, the region may name any project.
+
+An entity of another project is followed without its project: administrators see it, and no project does. So the region
+shows nothing to the members of a project that has no business there. Set the option before the source first runs: what
+was followed before does not change.
 """,
     ),
     cfg.StrOpt("cafile", help="File with the authorities that sign the region's certificates. Default: the system's."),
@@ -52,7 +63,7 @@ read with the next event, or after five seconds.
         help="""
 URL of the region's Keystone. Without it, the source sends no token, for a region with ``auth_strategy = noauth``.
 
-The account has to see all projects and the fields that tell of hosts: an administrator, or a reader of the system.
+The account has to see all projects and the fields that tell of hosts: a reader of the system, or an administrator.
 """,
     ),
     cfg.StrOpt("username", help="User of the account."),
@@ -82,6 +93,8 @@ class RegionSettings(msgspec.Struct, frozen=True, kw_only=True):
     address: str | None
     stream_tls: bool | None
     topic: str
+    projects: tuple[str, ...] | None = None
+    """To which entities of the region may belong; None: any."""
     timeout: float
     page_size: int
     backoff_max: float
@@ -113,6 +126,7 @@ def read_settings(name: str, group: Any) -> RegionSettings:
         address=group.address,
         stream_tls=group.stream_tls,
         topic=group.topic,
+        projects=None if "*" in group.projects else tuple(group.projects),
         timeout=group.timeout,
         page_size=group.page_size,
         backoff_max=group.backoff_max,

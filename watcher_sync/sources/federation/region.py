@@ -15,7 +15,7 @@ import msgspec
 from keystoneauth1 import adapter, noauth, session
 from keystoneauth1.identity import v3
 
-from watcher_sync.client import Client, NotFound, UnexpectedResponse
+from watcher_sync.client import Client, Forbidden, NotFound, UnexpectedResponse
 from watcher_sync.client.transport import SuccessResponse, Transport
 from watcher_sync.sources.federation.options import RegionSettings
 from watcher_sync.sources.federation.states import RegionDocument, decode_document
@@ -89,16 +89,22 @@ class Region:
         """Use a new token from now on: the region refused this one."""
         self._transport.forget_token()
 
-    def ensure_topic(self) -> None:
+    def ensure_topic(self) -> bool:
         """Create the topic if there is none.
 
-        :raises ClientError: the account may not create it, or the region does not answer.
+        :returns: whether there is one; the account of a reader may not create it.
+        :raises ClientError: the region does not answer, or refuses.
         """
         try:
             self.client.watch_topic(self._settings.topic)
         except NotFound:
             spec = {"description": "Followed by another installation.", "filters": [_EVERYTHING]}
-            self.client.create_watch_topic({"name": self._settings.topic, "title": self._settings.topic, "spec": spec})
+            topic = {"name": self._settings.topic, "title": self._settings.topic, "spec": spec}
+            try:
+                self.client.create_watch_topic(topic)
+            except Forbidden:
+                return False
+        return True
 
     def pages(self, path: str) -> Iterator[RegionPage]:
         """All entities of a kind with their versions, page by page.
@@ -147,7 +153,7 @@ def _decoded(path: str, response: SuccessResponse) -> tuple[RegionPage, str | No
 
 def _adapter(settings: RegionSettings, group: Any) -> adapter.Adapter:
     cert = (group.certfile, group.keyfile) if group.keyfile else group.certfile
-    made = session.Session(auth=_auth(settings, group), verify=group.cafile or True, cert=cert)
+    made = session.Session(auth=_auth(settings, group), verify=group.cafile or True, cert=cert, redirect=False)
     return adapter.Adapter(made, endpoint_override=settings.endpoint)
 
 

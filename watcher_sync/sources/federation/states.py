@@ -13,7 +13,8 @@ Pure; for any thread.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -67,25 +68,34 @@ class RegionDocument(msgspec.Struct):
 
     id: str
     seq: int
+    project_id: Any = None
 
 
 decode_document = msgspec.json.Decoder(RegionDocument).decode
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class EventMaker:
     """Makes the events of one source."""
 
-    def __init__(self, source: str, site: str) -> None:
+    def __init__(self, source: str, site: str, projects: Collection[str] | None = None) -> None:
+        """:param projects: to which entities of the region may belong; None: any."""
         self._source = source
         self._site = site
+        self._projects = projects
+        self.has_foreign_project = False
+        """Whether an entity was of another project than these."""
         self.region_epoch = 0
         """How many times the region's database went back in time."""
 
     def changed(self, kind: str, document: RegionDocument, body: bytes, at: datetime.datetime | None) -> Event:
         """The state of an entity.
 
-        :param body: the JSON of the entity, with its versions.
+        :param body: the JSON of the entity, with its versions. An entity of a foreign project gets none.
         """
+        if self._projects is not None and document.project_id not in (None, *self._projects):
+            self.has_foreign_project = True
+            body = msgspec.json.encode({**_decode_members(body), "project_id": None})
         if self.region_epoch:
             body = b'{"region_epoch":%d,' % self.region_epoch + body.lstrip()[1:]
         return self._event(f"{self._mark}{document.seq}", kind, "changed", document.id, body, at)

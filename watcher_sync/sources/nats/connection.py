@@ -8,6 +8,8 @@ library's public names only; the decision record ``nats-client`` has the price.
 from __future__ import annotations
 
 import asyncio
+import random
+import urllib.parse
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Final
@@ -18,8 +20,9 @@ from nats.aio.subscription import Subscription
 from nats.errors import ConnectionClosedError
 from nats.errors import Error as NatsError
 
+from watcher_sync.sources.addresses import addresses_of
 from watcher_sync.sources.nats.messages import NatsMessage
-from watcher_sync.sources.nats.settings import CONNECT_TIMEOUT_SECONDS, JetStreamSettings
+from watcher_sync.sources.nats.settings import CONNECT_TIMEOUT_SECONDS, DEFAULT_PORT, JetStreamSettings
 
 _CLOSE_TIMEOUT_SECONDS: Final = 1.0
 
@@ -97,12 +100,34 @@ class NatsConnection(Client):
 async def connect(
     settings: JetStreamSettings, name: str, *, closed: Callable[[], None] | None = None
 ) -> NatsConnection:
-    """Connect to one of the servers, each of which is tried twice.
+    """Connect to one of the servers, in any order, at its first address that accepts us.
 
     :param name: of the source.
-    :param closed: called when the connection has ended.
+    :param closed: called when the connection has ended, also one that was not made.
     :raises nats.errors.Error, OSError: when no server accepts us.
     """
+    failure: Exception | None = None
+    for server in random.sample(settings.servers, len(settings.servers)):
+        try:
+            for address in await addresses_of(server.hostname or "", server.port or DEFAULT_PORT):
+                try:
+                    return await _connect_to(server, address, settings, name, closed)
+                except (NatsError, OSError) as exc:
+                    failure = exc
+        except OSError as exc:  # the name has no address
+            failure = exc
+    assert failure is not None
+    raise failure
+
+
+async def _connect_to(
+    server: urllib.parse.SplitResult,
+    address: str,
+    settings: JetStreamSettings,
+    name: str,
+    closed: Callable[[], None] | None,
+) -> NatsConnection:
+    """:raises nats.errors.Error, OSError: when the address does not accept us."""
     client = NatsConnection()
 
     async def on_closed() -> None:
@@ -110,8 +135,8 @@ async def connect(
             closed()
 
     try:
-        arguments = settings.connect_arguments(client)
-        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS * (2 * len(arguments["servers"]) + 2)):
+        arguments = settings.connect_arguments(client, server.hostname or "")
+        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS * 4):
             await client.connect(
                 name=f"watcher-sync {name}",
                 allow_reconnect=False,
@@ -122,6 +147,7 @@ async def connect(
                 flusher_queue_size=1,
                 error_cb=client.complain,
                 closed_cb=on_closed,
+                servers=[_at(server, address)],
                 **arguments,
             )
         settings.require_tls(client)
@@ -136,6 +162,13 @@ async def connect(
             raise cause from None
         raise
     return client
+
+
+def _at(server: urllib.parse.SplitResult, address: str) -> str:
+    """The URL of a server with one of its addresses."""
+    user, at, _ = server.netloc.rpartition("@")
+    host = f"[{address}]" if ":" in address else address
+    return server._replace(netloc=f"{user}{at}{host}:{server.port or DEFAULT_PORT}").geturl()
 
 
 async def close(client: NatsConnection) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import ssl
+import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,7 @@ OPEN_REQUESTS: Final = 2
 """Requests for a batch that are open at the same time."""
 
 CONNECT_TIMEOUT_SECONDS: Final = 3
+DEFAULT_PORT: Final = 4222
 
 _MIN_DELIVERIES_TO_ISOLATE: Final = 4
 """Half of fewer deliveries would isolate messages that were interrupted once."""
@@ -247,16 +249,22 @@ class JetStreamSettings:
             or any(server.startswith("tls://") for server in group.servers)
         )
 
-    def connect_arguments(self, client: Client) -> dict[str, Any]:
+    @property
+    def servers(self) -> list[urllib.parse.SplitResult]:
+        """The URLs of the servers."""
+        return [urllib.parse.urlsplit(each if "://" in each else f"nats://{each}") for each in self._group.servers]
+
+    def connect_arguments(self, client: Client, hostname: str) -> dict[str, Any]:
         """Arguments for ``client.connect`` that concern the login and TLS.
 
+        :param hostname: of the server.
         :raises ssl.SSLError, OSError: when a file cannot be read or is no certificate.
         """
         group = self._group
-        arguments: dict[str, Any] = {"servers": list(group.servers), "tls_handshake_first": group.tls_first}
+        arguments: dict[str, Any] = {"tls_handshake_first": group.tls_first}
         if self.tls:
             arguments["tls"] = self._tls_context()
-            arguments["tls_hostname"] = group.tls_hostname
+            arguments["tls_hostname"] = group.tls_hostname or hostname
         if group.user:
             arguments["user"] = group.user
             arguments["password"] = self._only_by_tls(client, group.password or "")

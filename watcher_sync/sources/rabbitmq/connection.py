@@ -18,6 +18,7 @@ import pika
 from pika import exceptions as pika_exceptions
 from pika.adapters.asyncio_connection import AsyncioConnection
 
+from watcher_sync.sources.addresses import addresses_of
 from watcher_sync.sources.rabbitmq.broker import Broker, BrokerHost
 
 CONNECT_TIMEOUT_SECONDS: Final = 3.0
@@ -153,11 +154,23 @@ class BrokerConnection:
 
 
 async def connect(broker: Broker, host: BrokerHost, name: str) -> BrokerConnection:
-    """Connect and log in.
+    """Connect and log in, at the first address of the host that answers.
 
     :param name: that the broker shows for the connection.
-    :raises Failure: the host does not accept us, or does not answer.
+    :raises Failure: no address accepts us; the failure is that of the last one.
     """
+    failure: Exception | None = None
+    for address in await addresses_of(host.name, host.port):
+        try:
+            return await _connect_to(address, broker, host, name)
+        except Failure as exc:
+            failure = exc
+    assert failure is not None
+    raise failure
+
+
+async def _connect_to(address: str, broker: Broker, host: BrokerHost, name: str) -> BrokerConnection:
+    """:raises Failure: the address does not accept us, or does not answer."""
     _silence_library()
     made = BrokerConnection(host)
     opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -166,7 +179,7 @@ async def connect(broker: Broker, host: BrokerHost, name: str) -> BrokerConnecti
         made.ending.set(_cause_of(error))
 
     made.library = AsyncioConnection(
-        _parameters(broker, host, name),
+        _parameters(address, broker, host, name),
         on_open_callback=_setter(opened),
         on_open_error_callback=on_open_error,
         on_close_callback=lambda _connection, reason: made.ending.set(reason),
@@ -239,11 +252,11 @@ def _silence_library() -> None:
         logger.setLevel(logging.CRITICAL + 1)
 
 
-def _parameters(broker: Broker, host: BrokerHost, name: str) -> pika.ConnectionParameters:
+def _parameters(address: str, broker: Broker, host: BrokerHost, name: str) -> pika.ConnectionParameters:
     external = broker.options["rabbit_login_method"] == "EXTERNAL"
     context = _ssl_context(broker)
     return pika.ConnectionParameters(
-        host=host.name,
+        host=address,
         port=host.port,
         virtual_host=broker.virtual_host,
         credentials=pika.credentials.ExternalCredentials()

@@ -95,6 +95,7 @@ class FakeRegion:
         self.is_away = False
         self.attempts = 0
         self.streams = True
+        self.has_topic = True
         self.has_signals = True
         """Whether the stream sends the events."""
         self.positions: list[int] = []
@@ -152,10 +153,11 @@ class FakeRegion:
             raise self.refuses_sources
         return self.sources_shown
 
-    def ensure_topic(self) -> None:
+    def ensure_topic(self) -> bool:
         self.attempts += 1
         if self.is_away:
             raise Unreachable("no route")
+        return self.has_topic
 
     def forget_token(self) -> None:
         self.refuses_token = False
@@ -365,6 +367,29 @@ def test_changes_without_an_event_are_read_after_some_seconds(monkeypatch: pytes
         wait_until(lambda: following.position() == 2)
         wait_until(lambda: following.follower.state is SourceState.DISCONNECTED)
     assert following.told() == ["changed b"]
+
+
+def test_without_a_topic_the_changes_are_read_until_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(follower, "_READ_SECONDS", 0.05)
+    monkeypatch.setattr(follower, "_TOPIC_SECONDS", 0.2)
+    region = FakeRegion()
+    region.has_topic = False
+    region.write("a")
+    with Following(region, 1) as following:
+        for number in range(2, 5):
+            region.write("b")
+            wait_until(lambda: following.position() == number)  # noqa: B023
+        assert following.follower.state is SourceState.CONNECTED
+        assert "may not create" in following.follower.detail
+        assert region.watching is None
+        asked = region.attempts
+        wait_until(lambda: region.attempts > asked + 1, what="further questions for the topic")
+        region.has_topic = True
+        wait_until(lambda: region.watching is not None)
+        wait_until(lambda: following.follower.detail == "")
+    assert len([line for line in logged(caplog) if "may not create" in line]) == 1
 
 
 def logged(caplog: pytest.LogCaptureFixture, level: int = logging.INFO) -> list[str]:
