@@ -15,6 +15,8 @@ from tests.unit.api.test_vnf_sync import Syncing
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.conf import opts
+from watcher_sync.conf.namespaces import CLUSTER, NAMESPACE_PROJECTS
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
@@ -57,11 +59,23 @@ def token(fixture, roles, *, project_id=None, system=None, domain_id=None):
     return {"X-Auth-Token": fixture.add_token(made)}
 
 
+def configured(conf, projects, name="k8s", cluster="edge"):
+    """The configuration with a source whose namespaces belong to projects."""
+    conf.set_override("enabled_sources", [name], group="engine")
+    opts.register_source(conf, name, [CLUSTER, NAMESPACE_PROJECTS])
+    conf.set_override("driver", "kubernetes", group=f"source_{name}")
+    conf.set_override("cluster", cluster, group=f"source_{name}")
+    conf.set_override("namespace_projects", projects, group=f"source_{name}")
+    return conf
+
+
 class Api:
     """The application with tokens. ``api(caller, method, path, ...)`` sends a request."""
 
     def __init__(self, conf, store, fixture):
         conf.set_override("auth_strategy", "keystone", group="api")
+        if not conf.engine.enabled_sources:
+            configured(conf, {"default": OWN, "theirs": OTHER})
         self.store = store
         self.application = make_application(conf, store, Syncing(store))
         self.client = Client(self.application)

@@ -202,7 +202,7 @@ def requested(api, operation, caller):
     elif method == "POST" and template.endswith("/operations"):
         more = {"json": {"operation": "SCALE", "holder": "lcm"}}
     elif method in ("POST", "PUT") and plural == "vnf_instances" and template.count("/") <= 3:
-        more = {"json": DEMO}
+        more = {"json": {**DEMO, "namespace": "theirs"} if caller == "stranger" else DEMO}
     elif method in ("POST", "PUT") and plural == "service_type_instances":
         more = {"json": STI}
     return method, path, more

@@ -9,7 +9,7 @@ import pytest
 from keystonemiddleware.fixture import AuthTokenFixture
 
 from tests.unit.api.conftest import conf, problem, store  # noqa: F401 - fixtures
-from tests.unit.api.test_vnf_instances import DEMO, written
+from tests.unit.api.test_vnf_instances import DEMO, demo, written
 from tests.unit.security.callers import NODE, OTHER, OWN, SERVER, Api, token
 from watcher_sync.model.changes import Upsert
 from watcher_sync.webhooks.secrets import new_key
@@ -161,7 +161,8 @@ def test_the_status_tells_a_project_of_no_host_and_of_no_other_project(api):
 
 def test_an_own_instance_is_found_beside_one_of_another_project_with_the_same_id(api):
     """A tenant chooses the ids of VNF instances. That of another's server hides nothing."""
-    assert api("stranger", "POST", "/v1/vnf_instances", json={"id": SERVER, **DEMO}).status_code == 201
+    theirs = {"id": SERVER, **demo(namespace="theirs")}
+    assert api("stranger", "POST", "/v1/vnf_instances", json=theirs).status_code == 201
     status = f"/v1/instance/{SERVER}/status"
     assert api("member", "GET", status).json["request"]["kind"] == "instance"
     assert api("stranger", "GET", status).json["request"]["kind"] == "vnf_instance"

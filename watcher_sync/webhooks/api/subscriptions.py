@@ -24,13 +24,15 @@ from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.http.positions import QUERY, present
 from watcher_sync.api.http.problems import Problem, bad_request, not_found
+from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.service import Service
 from watcher_sync.exceptions import JournalPurged, QuotaReached
+from watcher_sync.model.kinds import project_of
 from watcher_sync.read.reading import oldest_seq
 from watcher_sync.storage.table_model import TableModel
 from watcher_sync.webhooks.api import bodies
-from watcher_sync.webhooks.api.instance_status import TAG, InstanceStatus, find_visible, project_of
+from watcher_sync.webhooks.api.instance_status import TAG, InstanceStatus, find_visible
 from watcher_sync.webhooks.api.requests import SubscriptionRequests
 from watcher_sync.webhooks.rows import GONE, PENDING, Row, SubscriptionRow
 from watcher_sync.webhooks.subscriptions import SubscriptionExists, Subscriptions
@@ -146,7 +148,7 @@ class InstanceSubscriptions:
             name=call.body["name"],
             project_id=project_of(instance),
             user_id=call.context.user_id,
-            sees_admin_only=call.context.sees_admin_only,
+            **rights_of(call.context),
             created_at=now,
             updated_at=now,
             **msgspec.structs.asdict(wanted),
@@ -205,7 +207,7 @@ class SubscriptionItem:
             after = msgspec.structs.replace(
                 before,
                 user_id=call.context.user_id,
-                sees_admin_only=call.context.sees_admin_only,
+                **rights_of(call.context),
                 **msgspec.structs.asdict(wanted),
             )
             if store.rows.replace(after) is not None:
@@ -356,6 +358,11 @@ class SubscriptionList:
             state=query.get("state"),
         )
         call.answer_page("subscriptions", rows, lambda row: row[0].id, lambda row: self._store.document(call, row))
+
+
+def rights_of(context: RequestContext) -> dict[str, bool]:
+    """The rights of a caller, as a subscription has them."""
+    return {"sees_admin_only": context.sees_admin_only, "sees_all_projects": context.scope is None}
 
 
 def absent(instance_id: str, name: str) -> Problem:
