@@ -43,6 +43,7 @@ class SubscriptionRow(msgspec.Struct, frozen=True, kw_only=True):
     project_id: str | None
     """The project whose entities it tells; None: all."""
     user_id: str | None
+    """Its owner: the caller that created it."""
     sees_admin_only: bool
     """Whether it tells the fields that tell of hosts. This right and the next one are those of its owner."""
     callback_url: str

@@ -20,7 +20,7 @@ from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.writing.store import Store
 
 PROJECT = "p"
-SECRETS = ("very-secret-label", "10.99.98.97", "4711", "worker-1", "8642")
+SECRETS = ("very-secret-label", "10.99.98.97", "1234567891", "worker-1", "1987654321")
 PLACE = {"cluster": "edge", "namespace": "kube-system"}
 VDUS = {"VDU1": {"workload": {"kind": "Deployment", "name": "dns"}, "initial": 1}}
 
@@ -36,9 +36,9 @@ class KubeSystem:
     def write(self, phase: str, owner: str | None = None) -> None:
         """Change each field of the workload and of the pod."""
         common = {**PLACE, "project_id": owner, "labels": {"app": SECRETS[0]}}
-        self._write("workload", "w", **common, kind="Deployment", name="dns", replicas=1, generation=8642)
+        self._write("workload", "w", **common, kind="Deployment", name="dns", replicas=1, generation=1987654321)
         self._write(
-            "pod", "u", **common, name="dns-1", owner_uid="w", phase=phase, ip_address=SECRETS[1], restarts=4711,
+            "pod", "u", **common, name="dns-1", owner_uid="w", phase=phase, ip_address=SECRETS[1], restarts=1234567891,
             node=SECRETS[3],
         )  # fmt: skip
 

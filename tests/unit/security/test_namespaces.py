@@ -113,7 +113,7 @@ def test_a_namespace_without_a_project_is_a_wrong_option(conf):  # noqa: F811
 # A namespace of no project: the pods of kube-system
 
 SYSTEM = "kube-system"
-LABEL, ADDRESS, RESTARTS = "very-secret-label", "10.99.98.97", 4711
+LABEL, ADDRESS, RESTARTS = "very-secret-label", "10.99.98.97", 1234567891
 BARE = {
     "pod": {"name", "GVK", "kind", "id", "cluster", "namespace", "status"},
     "workload": {"name", "GVK", "kind", "id", "cluster", "namespace", "status"},
@@ -127,9 +127,16 @@ def in_system(api, project_id=None):
     place = {"cluster": "edge", "namespace": SYSTEM, "project_id": project_id, "labels": {"app": LABEL}}
     pod = {
         **place, "name": "dns-1", "owner_uid": "w", "phase": "Running", "ip_address": ADDRESS, "restarts": RESTARTS,
-        "node": "worker-1", "resource_version": "99887766", "ready": True,
+        "node": "worker-1", "resource_version": "resource-9988", "ready": True,
     }  # fmt: skip
-    workload = {**place, "kind": "Deployment", "name": "vdu1", "replicas": 1, "ready_replicas": 1, "generation": 8642}
+    workload = {
+        **place,
+        "kind": "Deployment",
+        "name": "vdu1",
+        "replicas": 1,
+        "ready_replicas": 1,
+        "generation": 1987654321,
+    }
     version = f"{next(api._numbers):06d}"
     written(
         api.cycle, Upsert("workload", "w", version, {"state": workload}), Upsert("pod", "p", version, {"state": pod})
@@ -177,7 +184,7 @@ def test_nothing_else_tells_a_project_of_the_pods_of_a_namespace_without_a_proje
     answers = {path: api("member", "GET", path) for path in paths}
     answers["sync"] = api("member", "POST", f"{at}/sync", params={"dry_run": "true"})
     for path, answer in answers.items():
-        for secret in (LABEL, ADDRESS, str(RESTARTS), "99887766", "8642", "worker-1"):
+        for secret in (LABEL, ADDRESS, str(RESTARTS), "resource-9988", "1987654321", "worker-1"):
             assert secret not in answer.text, path
     assert api("member", "GET", "/v1/pods/p").status_code == 404
     assert api("member", "GET", "/v1/search?q=dns-1").json["results"] == []

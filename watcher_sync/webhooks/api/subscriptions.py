@@ -187,7 +187,7 @@ class SubscriptionItem:
     @operation(
         summary="Replace a subscription, and make it active again",
         description=f"{_IGNORES} A member that the body lacks gets its default, but the secrets stay. The name cannot "
-        "change.",
+        "change. A caller who did not create the subscription can lower what it tells, and not lift it.",
         rule=_REPLACE,
         body=_BODY,
         responses={200: Answer(bodies.SUBSCRIPTION, "The subscription")},
@@ -206,8 +206,7 @@ class SubscriptionItem:
             wanted = store.requests.wanted(call, before.instance_kind, before)
             after = msgspec.structs.replace(
                 before,
-                user_id=call.context.user_id,
-                **rights_of(call.context),
+                **rights_after(before, call.context),
                 **msgspec.structs.asdict(wanted),
             )
             if store.rows.replace(after) is not None:
@@ -363,6 +362,14 @@ class SubscriptionList:
 def rights_of(context: RequestContext) -> dict[str, bool]:
     """The rights of a caller, as a subscription has them."""
     return {"sees_admin_only": context.sees_admin_only, "sees_all_projects": context.scope is None}
+
+
+def rights_after(before: SubscriptionRow, context: RequestContext) -> dict[str, bool]:
+    """The rights after a write: those of the owner's present token. Another caller never lifts them."""
+    rights = rights_of(context)
+    if context.user_id == before.user_id:
+        return rights
+    return {right: value and getattr(before, right) for right, value in rights.items()}
 
 
 def absent(instance_id: str, name: str) -> Problem:
