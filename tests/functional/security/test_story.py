@@ -126,7 +126,9 @@ def story(
     ids = {rosa: "i-red", bela: "i-blue"}
     for owner, provider in ((rosa, "kubevirt"), (bela, "acm")):
         spec = {"id": ids[owner], "service_type": "vm", "provider_name": provider, "spec": {}}
-        assert owner.post("service_type_instances", spec)["project_id"] == owner.project_id
+        made = owner.ask("POST", "service_type_instances", spec, Host="forged.example.com")
+        assert made.json()["project_id"] == owner.project_id
+        assert made.headers["Location"] == f"/v1/service_type_instances/{ids[owner]}"
     kubevirt.publish(publisher.status("i-red", "RUNNING", provider="kubevirt", event_id="red-1"), "dcm.vm")
     acm.publish(publisher.status("i-blue", "RUNNING", provider="acm", event_id="blue-1"), "dcm.vm")
 

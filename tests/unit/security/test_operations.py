@@ -236,5 +236,35 @@ def test_a_token_of_a_domain_has_no_rights(api):
         assert api("domain_admin", method, path, **more).status_code == (403 if scopes else 200), operation
 
 
+FORGED = "forged.example.com:1234"
+FORWARDING = {
+    "Host": FORGED, "X-Forwarded-Host": FORGED, "X-Forwarded-Server": FORGED, "X-Original-Host": FORGED,
+    "Forwarded": f"host={FORGED};proto=http",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("caller", ["member", "system_admin", "nobody"])
+def test_no_answer_has_a_host_of_the_request(api, caller):
+    """A cache or a client that follows ``Location`` would send the token there."""
+    located = {}
+    for operation in TABLE:
+        method, path, more = requested(api, operation, caller)
+        result = api(caller, method, path, **{**more, "headers": {**more.get("headers", {}), **FORWARDING}})
+        for text in (result.text, *map(str, result.headers.items())):
+            assert "forged" not in text, (operation, text[:300])
+        if "Location" in result.headers:
+            located[operation] = result.headers["Location"]
+    assert all(each.startswith(("/v1/", "/management/")) for each in located.values()), located
+    assert caller == "nobody" or {operation.split()[0] for operation in located} == {"POST"}
+
+
+def test_the_link_to_the_next_page_is_a_path(api):
+    for _ in range(2):
+        api.made("vnf_instances")
+    page = api("member", "GET", "/v1/vnf_instances", params={"limit": 1}, headers=FORWARDING).json
+    assert page["next"].startswith("/v1/vnf_instances?limit=1&")
+    assert page["vnf_instances"][0]["_links"]["self"]["href"].startswith("/v1/vnf_instances/")
+
+
 def test_the_own_project_is_the_one_of_the_token(api):
     assert api("member", "GET", f"/v1/instances/{SERVER}").json["project_id"] == OWN
