@@ -30,14 +30,24 @@ CALLERS = ("nobody", "reader", "member", "admin", "stranger", "system_reader", "
 """No token; reader, member and admin of the own project; member of another one; reader and admin of the system; a
 service."""
 
+LIKE = {"manager": "member", "strange_manager": "stranger", "system_member": "system_reader",
+        "system_manager": "system_reader", "own_service": "service"}  # fmt: skip
+"""Caller -> another one that gets the same answer of each operation."""
+
 _ROLES = {
     "reader": (["reader"], {"project_id": OWN}),
     "member": (["member", "reader"], {"project_id": OWN}),
+    "manager": (["manager"], {"project_id": OWN}),
     "admin": (["admin", "member", "reader"], {"project_id": OWN}),
     "stranger": (["member", "reader"], {"project_id": OTHER}),
     "system_reader": (["reader"], {"system": {"all": True}}),
+    "system_member": (["member"], {"system": {"all": True}}),
+    "system_manager": (["manager"], {"system": {"all": True}}),
     "system_admin": (["admin", "member", "reader"], {"system": {"all": True}}),
     "service": (["service"], {"project_id": "5" * 32}),
+    "own_service": (["service"], {"project_id": OWN}),
+    "strange_manager": (["manager"], {"project_id": OTHER}),
+    "domain_manager": (["manager"], {"domain_id": "d" * 32}),
     "domain_admin": (["admin", "member", "reader"], {"domain_id": "d" * 32}),
 }
 
