@@ -25,7 +25,7 @@ from watcher_sync.model.kinds import Entity, Kind, Kinds, project_of
 from watcher_sync.model.model import differ
 from watcher_sync.model.onap.documents import document_fields, resource_document, shown
 from watcher_sync.model.view import View
-from watcher_sync.model.visibility import Hidden, hidden_of, seen, whole
+from watcher_sync.model.visibility import NOTHING_HIDDEN, Hidden, hidden_of, seen, whole
 
 Delta = Mapping[str, tuple[Any, Any]]
 """Field -> (old, new), as JSON gave them."""
@@ -58,18 +58,9 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     def hidden_of(self, kind: str, entity: Entity) -> Hidden:
         """What the receiver does not see of a resource."""
-        reader = None if self.sees_unowned else self.project_id
-        return hidden_of(kind, project_of(entity), reader, self.hidden)
-
-    def interests(self, kind: Kind, hidden: Hidden) -> frozenset[str]:
-        """Return the fields whose change is delivered: those of the document that are not hidden as a whole.
-
-        Beside the status, that is the name and the place of a resource: its document shows them.
-
-        :param hidden: what the receiver does not see of the resource.
-        """
-        found = _interests(kind, self.full, tuple(whole(hidden)) if hidden else ())
-        return found if self.fields is None else found & self.fields
+        if self.project_id is None or self.sees_unowned:
+            return self.hidden.get(kind, NOTHING_HIDDEN)
+        return hidden_of(kind, project_of(entity), self.project_id, self.hidden)
 
     def selects(self, kind: str, entity_id: str) -> bool:
         """Whether resources of this kind and id may be delivered at all."""
@@ -220,10 +211,13 @@ def _compare(
         before = merged.before(kind, entity_id, now)
         was_shown = before is not None and filter.admits(kind.name, before)
     if is_shown and now is not None:
+        hidden = filter.hidden_of(kind.name, now)
+        # If the project changed, the receiver may see another part than before.
+        is_same_part = before is None or filter.hidden_of(kind.name, before) is hidden
         if not was_shown:
-            found.created.append(_document(kind, now, now, filter, cache))
-        elif _sees_another_part(kind, before, now, filter) or _differs(kind, merged, now, filter):
-            found.modified.append(_document(kind, now, now, filter, cache))
+            found.created.append(_document(kind, now, now, filter.full, hidden, cache))
+        elif not is_same_part or _differs(kind, merged, now, filter, hidden):
+            found.modified.append(_document(kind, now, now, filter.full, hidden, cache))
     elif was_shown and before is not None:
         entity, source = before, merged.first
         if now is None and merged.deletion is not None and merged.deletion is not merged.first:
@@ -231,18 +225,18 @@ def _compare(
             if filter.admits(kind.name, last):  # else the last state belongs to others
                 entity, source = last, merged.deletion
         is_shared = now is None and not (merged.is_own and source is merged.first)
-        found.deleted.append(_document(kind, entity, source, filter, cache if is_shared else None))
+        hidden = filter.hidden_of(kind.name, entity)
+        found.deleted.append(_document(kind, entity, source, filter.full, hidden, cache if is_shared else None))
 
 
-def _sees_another_part(kind: Kind, before: Entity | None, now: Entity, filter: Filter) -> bool:
-    """Whether the receiver sees more or less of a resource than before, because its project changed."""
-    return before is not None and filter.hidden_of(kind.name, before) is not filter.hidden_of(kind.name, now)
+def _differs(kind: Kind, merged: _Merged, now: Entity, filter: Filter, hidden: Hidden) -> bool:
+    """Whether a resource that existed before and exists now changed in a field that is delivered.
 
-
-def _differs(kind: Kind, merged: _Merged, now: Entity, filter: Filter) -> bool:
-    """Whether a resource that existed before and exists now changed in a field of interest."""
-    hidden = filter.hidden_of(kind.name, now)
-    fields = filter.interests(kind, hidden)
+    Beside the status, that is its name and its place: the document shows them.
+    """
+    fields = _interests(kind, filter.full, tuple(whole(hidden)) if hidden else ())
+    if filter.fields is not None:
+        fields &= filter.fields
     if merged.deletion is None:
         fields = fields.intersection(merged.first)
     old = kind.from_json({name: merged.first[name][0] for name in fields if name in merged.first})
@@ -268,18 +262,19 @@ def _deleted_entity(kind: Kind, entity_id: str, old: Delta) -> Entity:
     return kind.cls(id=entity_id, **values)
 
 
-def _document(kind: Kind, entity: Entity, source: object, filter: Filter, cache: Cache | None) -> dict[str, Any]:
+def _document(
+    kind: Kind, entity: Entity, source: object, full: bool, hidden: Hidden, cache: Cache | None
+) -> dict[str, Any]:
     """The document of a resource, made once for all receivers of equal documents.
 
     :param source: what the entity follows from; shared by all receivers, as the entity itself need not be.
     """
-    hidden = filter.hidden_of(kind.name, entity)
     if cache is None:
-        return resource_document(kind, entity, full=filter.full, hidden=hidden)
-    key = (kind.name, entity.id, id(source), filter.full, tuple(sorted(hidden.items())) if hidden else ())
+        return resource_document(kind, entity, full=full, hidden=hidden)
+    key = (kind.name, entity.id, id(source), full, tuple(sorted(hidden.items())) if hidden else ())
     known = cache.get(key)
     if known is None:
-        known = cache[key] = (source, resource_document(kind, entity, full=filter.full, hidden=hidden))
+        known = cache[key] = (source, resource_document(kind, entity, full=full, hidden=hidden))
     return known[1]
 
 

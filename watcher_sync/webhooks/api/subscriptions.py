@@ -359,12 +359,12 @@ class SubscriptionList:
         call.answer_page("subscriptions", rows, lambda row: row[0].id, lambda row: self._store.document(call, row))
 
 
-def rights_of(context: RequestContext) -> dict[str, bool]:
+def rights_of(context: RequestContext) -> dict[str, Any]:
     """The rights of a caller, as a subscription has them."""
     return {"sees_admin_only": context.sees_admin_only, "sees_all_projects": context.scope is None}
 
 
-def rights_after(before: SubscriptionRow, context: RequestContext) -> dict[str, bool]:
+def rights_after(before: SubscriptionRow, context: RequestContext) -> dict[str, Any]:
     """The rights after a write: those of the owner's present token. Another caller never lifts them."""
     rights = rights_of(context)
     if context.user_id == before.user_id:
