@@ -131,7 +131,7 @@ class Told:
             yield made
 
 
-def by_facet(kind_name: str, **values: Any) -> dict[str, dict[str, Any]]:
+def by_facet(kind_name: str, /, **values: Any) -> dict[str, dict[str, Any]]:
     """The values of fields by the facet that each belongs to, with the anchor: whatever the facets are."""
     kind = _KINDS[kind_name]
     facets: dict[str, dict[str, Any]] = {kind.anchor: {}}

@@ -43,7 +43,7 @@ INTERNAL = {
     "watcher_sync.model.view": {"ModelReader", "WholeView"},
     "watcher_sync.reconcile.base": {"utc_now"},
     "watcher_sync.sources.base": {"GapTotal", "Gaps"},
-    "watcher_sync.model.kinds": {"MAX_INDEXED_CHARS", "PROJECT_FIELD", "Field", "Kind", "Kinds"},
+    "watcher_sync.model.kinds": {"MAX_INDEXED_CHARS", "PROJECT_FIELD", "Field", "Kind", "Kinds", "project_of"},
 }
 """Public names of the same modules that are for the project itself."""
 

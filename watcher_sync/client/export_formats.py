@@ -4,7 +4,8 @@
 The columns follow from the schema that the API's document has of the entries.
 
 Lists and objects are JSON text in CSV and Parquet. A null is an empty cell in CSV. In CSV an empty text is the same as
-a null; the other formats distinguish them. Parquet needs pyarrow, the extra ``parquet``.
+a null; the other formats distinguish them. In CSV a text that begins like a formula gets an apostrophe. Parquet needs
+pyarrow, the extra ``parquet``.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ def _type(schema: Mapping[str, Any]) -> Type:
 
 
 _encode = msgspec.json.encode
+
+_FORMULA_STARTS: Final = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+"""The last four are the wide forms of the first four."""
 
 
 class LibraryMissing(ClientError):
@@ -146,7 +150,15 @@ FORMATS: dict[str, type[JsonLines | Csv | Parquet]] = {"jsonl": JsonLines, "csv"
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return _encode(value).decode() if isinstance(value, (list, dict)) else value
+    return _encode(value).decode() if isinstance(value, (list, dict)) else without_formula(value)
+
+
+def without_formula(value: Any) -> Any:
+    """A cell of CSV in which a spreadsheet finds no formula: such a text gets an apostrophe. A number stays one.
+
+    Source: OWASP, CSV Injection.
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_STARTS) else value
 
 
 def _typed(value: Any, column: Column) -> Any:

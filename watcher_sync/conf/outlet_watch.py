@@ -54,7 +54,7 @@ With ``noauth`` the outlet serves an address of the loopback interface only, unl
 Related options:
 
 * ``noauth_allow_remote``
-* ``jwt_key_files``, ``jwt_algorithms``, ``jwt_issuer``, ``jwt_audience``
+* ``jwt_key_files``, ``jwt_algorithms``, ``jwt_issuer``, ``jwt_audience``, ``jwt_accept_any``
 * the section ``[keystone_authtoken]``
 """,
     ),
@@ -96,12 +96,28 @@ Related options: ``jwt_key_files``.
         "jwt_issuer",
         help="""
 The claim ``iss`` that a JSON Web Token must have. By default the claim is not checked.
+
+Related options: ``jwt_audience``, ``jwt_accept_any``.
 """,
     ),
     cfg.StrOpt(
         "jwt_audience",
         help="""
 The audience that the claim ``aud`` of a JSON Web Token must name. By default the claim is not checked.
+
+Related options: ``jwt_issuer``, ``jwt_accept_any``.
+""",
+    ),
+    cfg.BoolOpt(
+        "jwt_accept_any",
+        default=False,
+        help="""
+Accept JSON Web Tokens of any issuer and for any audience.
+
+With ``auth_strategy = jwt``, the API and the outlet start only if ``jwt_issuer`` or ``jwt_audience`` is set, or this
+option. With this option, a token that a key signed for another service opens this one, too.
+
+Related options: ``jwt_issuer``, ``jwt_audience``.
 """,
     ),
     cfg.StrOpt(

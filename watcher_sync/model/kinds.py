@@ -64,6 +64,12 @@ MAX_INDEXED_CHARS: Final = 255
 """Characters of a text in an index of two columns; MariaDB's indexes have 3072 bytes."""
 
 
+def project_of(entity: Entity) -> str | None:
+    """The project that an entity belongs to; None: to none."""
+    project_id: str | None = getattr(entity, PROJECT_FIELD, None)
+    return project_id
+
+
 class Kind:
     """Everything derived from one declaration."""
 

@@ -32,7 +32,7 @@ from watcher_sync.api.http.envelope import AUDIT
 from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import Problem, held_by, not_found
 from watcher_sync.api.http.request_context import RequestContext
-from watcher_sync.api.http.rules import ADMIN, PROJECT_MEMBER, PROJECT_READER
+from watcher_sync.api.http.rules import PROJECT_MANAGER, PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.service import Service
 from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
 from watcher_sync.events import Event
@@ -119,7 +119,9 @@ _HEARTBEAT: schemas.Schema = {
 }
 
 
-_FORCE_END = Rule("vnf_instances:force_end_operation", ADMIN, "End an operation of another owner, without its secret.")
+_FORCE_END = Rule(
+    "vnf_instances:force_end_operation", PROJECT_MANAGER, "End an operation of another owner, without its secret."
+)
 
 _NEEDS_SECRET = f"The header {SECRET} must have the operation's secret; otherwise the answer is 403."
 
@@ -213,7 +215,7 @@ class OperationItem:
                     "type": "boolean",
                     "default": False,
                     "description": "End the operation of another owner, without its secret. The rule "
-                    f"{_FORCE_END.name} must allow it; by default it allows administrators.",
+                    f"{_FORCE_END.name} must allow it; by default it allows administrators and the project's managers.",
                 },
             },
             responses={204: Answer(None, "The lease is released")},
@@ -243,6 +245,7 @@ class OperationItem:
         proof = None if call.query["force"] else proof_of(call)
         if proof is None:
             call.context.require(_FORCE_END.name)
+            self._collection.require_owned(call, entity_id, known=True, rule=_FORCE_END.name)
         # The lease of a short write, such as a registration, is no operation: the history does not contain it.
         row = (
             self._operations.show(entity_id, operation_id)

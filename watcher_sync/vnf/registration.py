@@ -20,7 +20,7 @@ from watcher_sync.api.entities.writing import CONDITIONS, WritableKind
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import Call, Rule
 from watcher_sync.api.http.problems import FieldProblem, Problem, bad_request
-from watcher_sync.api.http.rules import ADMIN, PROJECT_MEMBER
+from watcher_sync.api.http.rules import ADMIN
 from watcher_sync.api.http.validation import pointer
 from watcher_sync.commit.direct import DirectCommitCycle
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
@@ -143,7 +143,7 @@ class WritableVnfInstance(WritableKind):
         return (
             Rule(
                 f"{kind.plural}:unmapped_namespace",
-                PROJECT_MEMBER,
+                ADMIN,
                 "Register a VNF instance in a namespace that the configuration maps to no project.",
             ),
             Rule(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
 
-from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
+from watcher_sync.model.kinds import Entity, Kind, project_of
 from watcher_sync.model.model import Key, Model
 from watcher_sync.model.onap.documents import resource_document, resources_of
 from watcher_sync.model.onap.merging import Cache, Changes, Filter, ResourceChanges
@@ -67,6 +67,7 @@ def make_filter(row: SubscriptionRow, kinds: Mapping[str, Kind]) -> Filter:
         project_id=row.project_id,
         full=row.payload == "full",
         hidden=hidden,
+        sees_unowned=row.sees_all_projects,
     )
 
 
@@ -76,7 +77,7 @@ def is_foreign(row: SubscriptionRow, instance: Entity | None) -> bool:
     :param instance: as it is now; None: it does not exist.
     """
     own = row.project_id
-    return own is not None and instance is not None and getattr(instance, PROJECT_FIELD, None) != own
+    return own is not None and instance is not None and project_of(instance) != own
 
 
 def take_contents(
@@ -130,9 +131,9 @@ def _all_resources(
     if instance is None or is_foreign(row, instance):
         return []
     return [
-        resource_document(model.kinds[kind], entity, full=wanted.full, hidden=wanted.hidden.get(kind, {}))
+        resource_document(model.kinds[kind], entity, full=wanted.full, hidden=wanted.hidden_of(kind, entity))
         for kind, entity in resources_of(model, row.instance_kind, instance, wanted.kinds)
-        if wanted.selects(kind, entity.id) and wanted.admits(entity)
+        if wanted.selects(kind, entity.id) and wanted.admits(kind, entity)
     ]
 
 

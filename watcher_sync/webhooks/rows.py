@@ -43,8 +43,9 @@ class SubscriptionRow(msgspec.Struct, frozen=True, kw_only=True):
     project_id: str | None
     """The project whose entities it tells; None: all."""
     user_id: str | None
+    """Its owner: the caller that created it."""
     sees_admin_only: bool
-    """Whether it tells the fields that tell of hosts: the right of the caller that wrote it last."""
+    """Whether it tells the fields that tell of hosts. This right and the next one are those of its owner."""
     callback_url: str
     min_notify_interval: float
     """Seconds between two deliveries."""
@@ -55,6 +56,8 @@ class SubscriptionRow(msgspec.Struct, frozen=True, kw_only=True):
     """onap, cloudevents or cloudevents-batch."""
     filter: dict[str, Any] = {}
     """kinds, ids, fields: lists of texts; labels: name -> value. What is missing filters nothing."""
+    sees_all_projects: bool = False
+    """Whether it tells more than name and phase of pods that belong to no project."""
     secrets: str | None = msgspec.field(default=None)
     """Encrypted (:class:`~watcher_sync.webhooks.secrets.SecretBox`)."""
     state: str = ACTIVE
@@ -68,6 +71,18 @@ class SubscriptionRow(msgspec.Struct, frozen=True, kw_only=True):
     revision: int = 0
     created_at: datetime.datetime
     updated_at: datetime.datetime
+
+
+RIGHTS: Final = ("sees_admin_only", "sees_all_projects")
+"""The fields of a subscription that say what its owner sees."""
+
+
+def is_lowered(was: Any, now: SubscriptionRow) -> bool:
+    """Whether a subscription has lost a right.
+
+    :param was: the row before, with its rights.
+    """
+    return any(getattr(was, right) and not getattr(now, right) for right in RIGHTS)
 
 
 ALL_RESOURCES: Final = 0

@@ -58,6 +58,7 @@ from watcher_sync.webhooks.rows import (
     NewDelivery,
     Row,
     StateChange,
+    is_lowered,
 )
 from watcher_sync.webhooks.secrets import SecretBox, SecretUnreadable
 from watcher_sync.wire.standard_webhooks import BadSecret, parse_secret
@@ -193,7 +194,7 @@ class Subscription:
             if was_active:
                 self._hold()
             return
-        if self.delivery is not None and was.sees_admin_only and not new.sees_admin_only:
+        if self.delivery is not None and is_lowered(was, new):
             self._withdraw(self.delivery)
         is_moved = was.callback_url != new.callback_url
         is_renewed = not was_active or is_moved or row[1].failing_since is None

@@ -29,11 +29,13 @@ from watcher_sync.webhooks.rows import (
     DEAD,
     DELETED,
     PENDING,
+    RIGHTS,
     DeliveryRow,
     Progress,
     Row,
     SubscriptionRow,
     count_of,
+    is_lowered,
     next_revision,
     rows_of,
     select_rows,
@@ -144,8 +146,8 @@ class Subscriptions:
     def replace(self, subscription: SubscriptionRow) -> SubscriptionRow | None:
         """Store what a subscriber changed, and make the subscription active again.
 
-        Identity, instance, name, ``start_after`` and creation time do not change. If the writer sees less than the one
-        before, a delivery that has not ended is dropped, and its changes are merged again.
+        Identity, instance, name, ``start_after`` and creation time do not change. If it loses a right, a delivery that
+        has not ended is dropped, and its changes are merged again.
 
         :param subscription: with the revision that the writer has read.
         :returns: the subscription as stored; None: it was deleted or written meanwhile.
@@ -163,8 +165,10 @@ class Subscriptions:
             )
             values = {name: v for name, v in msgspec.structs.asdict(made).items() if name not in fixed}
             where = (t.c.id == made.id, t.c.state != DELETED, t.c.revision == subscription.revision)
-            was = connection.execute(sa.select(t.c.sees_admin_only, t.c.replay_since).where(*where)).one_or_none()
-            if was is not None and was.sees_admin_only and not made.sees_admin_only:
+            was = connection.execute(
+                sa.select(*(t.c[name] for name in RIGHTS), t.c.replay_since).where(*where)
+            ).one_or_none()
+            if was is not None and is_lowered(was, made):
                 values |= self._end_pending(connection, made.id, was.replay_since)
             if connection.execute(sa.update(t).where(*where).values(**values)).rowcount != 1:
                 return None

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -82,6 +83,45 @@ def test_the_guide_works_and_tokens_are_judged(keystone: Keystone, api: httpx.Cl
         assert refused.headers["Content-Type"] == "application/problem+json"
     assert ask("/v1/instances", keystone.token(other, project)).status_code == 403
     assert ask("/v1/quarantine", keystone.token(reader, project)).status_code == 403
+
+
+def test_each_default_role_of_keystone_has_the_rights_of_its_persona(keystone: Keystone, api: httpx.Client) -> None:
+    """Each user has one role; Keystone adds those that it implies."""
+    project, other = keystone.project("personas"), keystone.project("personas-other")
+    tokens = {
+        role: keystone.token(keystone.user(f"personas-{role}", project, role), project)
+        for role in ("admin", "manager", "member", "reader", "service")
+    }
+    tokens["stranger"] = keystone.token(keystone.user("personas-stranger", other, "manager"), other)
+
+    def ask(role: str, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
+        return api.request(method, f"/v1/{path}", json=body, headers={"X-Auth-Token": tokens[role], **headers})
+
+    def answers(method: str, path: str, body: Any = None, **headers: str) -> list[int]:
+        return [ask(role, method, path, body, **headers).status_code for role in tokens]
+
+    vdus = {"V": {"workload": {"kind": "Pod", "name": "p"}, "initial": 1}}
+    vnf = {"cluster": "edge", "namespace": "kube-system", "vnfd_id": "d", "vdus": vdus}
+    sti = {"service_type": "vm", "instance_name": "one", "spec": {}}
+    event = {"specversion": "1.0", "id": "1", "source": "dcm/providers/p", "type": "dcm.status.vm",
+             "subject": "dcm.vm", "time": "2026-07-01T12:00:00Z", "data": {"id": "i", "status": "RUNNING"}}  # fmt: skip
+    # Of admin, manager, member, reader, service, and the manager of another project.
+    assert answers("POST", "vnf_instances", vnf) == [201, 403, 403, 403, 403, 403]
+    assert answers("POST", "service_type_instances", sti) == [201, 201, 201, 403, 403, 201]
+    assert answers("GET", "service_type_instances") == [200, 200, 200, 200, 403, 200]
+    assert answers("GET", "quarantine") == [200, 403, 403, 403, 403, 403]
+    assert answers("GET", "compute_nodes") == [200, 403, 403, 403, 403, 403]
+    brought = answers("POST", "events", event, **{"Content-Type": "application/cloudevents+json"})
+    assert brought == [200, 403, 403, 403, 200, 403]
+
+    made = ask("admin", "POST", "vnf_instances", vnf).json()
+    for role in ("service", "stranger", "reader", "member", "manager"):
+        begun = ask("member", "POST", f"vnf_instances/{made['id']}/operations", {"operation": "SCALE", "holder": "lcm"})
+        path = f"vnf_instances/{made['id']}/operations"
+        running = ask("admin", "GET", path).json()["operations"][-1]
+        assert begun.status_code == (201 if role == "service" else 409)
+        ended = ask(role, "DELETE", f"{path}/{running['id']}?force=true&state=FAILED").status_code
+        assert ended == {"manager": 204, "stranger": 404}.get(role, 403), role
 
 
 def test_a_reader_of_the_system_sees_the_events(keystone: Keystone, api: httpx.Client) -> None:

@@ -126,7 +126,9 @@ def story(
     ids = {rosa: "i-red", bela: "i-blue"}
     for owner, provider in ((rosa, "kubevirt"), (bela, "acm")):
         spec = {"id": ids[owner], "service_type": "vm", "provider_name": provider, "spec": {}}
-        assert owner.post("service_type_instances", spec)["project_id"] == owner.project_id
+        made = owner.ask("POST", "service_type_instances", spec, Host="forged.example.com")
+        assert made.json()["project_id"] == owner.project_id
+        assert made.headers["Location"] == f"/v1/service_type_instances/{ids[owner]}"
     kubevirt.publish(publisher.status("i-red", "RUNNING", provider="kubevirt", event_id="red-1"), "dcm.vm")
     acm.publish(publisher.status("i-blue", "RUNNING", provider="acm", event_id="blue-1"), "dcm.vm")
 
@@ -140,8 +142,8 @@ def story(
     assert status(rosa) == status(bela) == "RUNNING"
     assert admin.get("instances")["instances"] == []
     projects_see_their_own(rosa, bela, greta, admin)
-    vnf_id = leases_belong_to_somebody(rosa, robert, bela, greta, admin)
-    the_journal_names_the_writers(rosa, bela, admin, vnf_id)
+    leases_belong_to_somebody(rosa, robert, bela, greta, admin)
+    the_journal_names_the_writers(rosa, bela, admin)
 
 
 def providers_stay_in_their_dialect_and_their_name(site: Installation, dcm: Dcm, kubevirt: Login, acm: Login) -> None:
@@ -186,12 +188,15 @@ def projects_see_their_own(rosa: Caller, bela: Caller, greta: Caller, admin: Cal
         assert admin.ask("GET", path).status_code == 200, path
 
 
-def leases_belong_to_somebody(rosa: Caller, robert: Caller, bela: Caller, greta: Caller, admin: Caller) -> str:
-    vnf = rosa.post("vnf_instances", {
+def leases_belong_to_somebody(rosa: Caller, robert: Caller, bela: Caller, greta: Caller, admin: Caller) -> None:
+    demo = {
         "name": "demo", "cluster": "edge", "namespace": "red", "vnfd_id": "helloworld3", "flavour_id": "simple",
         "vdus": {"VDU1": {"workload": {"kind": "Deployment", "name": "vdu1"}, "initial": 1, "min": 1, "max": 3}},
         "aspects": {"vdu1_aspect": {"max_scale_level": 2, "deltas": {"VDU1": 1}}},
-    })  # fmt: skip
+    }  # fmt: skip
+    # No project has the namespace.
+    assert rosa.ask("POST", "vnf_instances", demo).status_code == 403
+    vnf = admin.post("vnf_instances", {**demo, "project_id": rosa.project_id})
     operations = f"vnf_instances/{vnf['id']}/operations"
     lease = rosa.post(operations, {"operation": "SCALE", "holder": "lcm-red"})
     assert len(lease["secret"]) >= 43
@@ -212,10 +217,9 @@ def leases_belong_to_somebody(rosa: Caller, robert: Caller, bela: Caller, greta:
         assert robert.ask("PUT", one, **secret).status_code == 403
     assert rosa.ask("PUT", one, Operation_Secret=lease["secret"]).status_code == 200
     assert rosa.ask("DELETE", f"{one}?state=COMPLETED", Operation_Secret=lease["secret"]).status_code == 204
-    return str(vnf["id"])
 
 
-def the_journal_names_the_writers(rosa: Caller, bela: Caller, admin: Caller, vnf_id: str) -> None:
+def the_journal_names_the_writers(rosa: Caller, bela: Caller, admin: Caller) -> None:
     written = admin.ask("PUT", "service_type_instances/i-blue", {
         "service_type": "vm", "provider_name": "acm", "spec": {"size": "large"},
     })  # fmt: skip
@@ -226,7 +230,7 @@ def the_journal_names_the_writers(rosa: Caller, bela: Caller, admin: Caller, vnf
     assert last["actor"]["request_id"] == written.headers["X-OpenStack-Request-ID"]
     # Its own project sees the change, and not which user of another project made it.
     assert bela.get("service_type_instances/i-blue/history")["history"][-1]["actor"] is None
-    first = rosa.get(f"vnf_instances/{vnf_id}/history")["history"][0]
+    first = rosa.get("service_type_instances/i-red/history")["history"][0]
     assert first["actor"]["project_id"] == rosa.project_id
 
 

@@ -18,7 +18,7 @@ from tests.simulated import told
 from tests.waiting import deadline
 from watcher_sync.commit.batch import Batch
 from watcher_sync.exceptions import QuotaReached
-from watcher_sync.webhooks.rows import ALL_RESOURCES, DELETED, SubscriptionRow, read_revision, shard_of
+from watcher_sync.webhooks.rows import ALL_RESOURCES, DELETED, RIGHTS, SubscriptionRow, read_revision, shard_of
 from watcher_sync.webhooks.secrets import ActiveSecret, SecretBox, SecretUnreadable, new_key
 from watcher_sync.webhooks.subscriptions import SubscriptionExists, Subscriptions
 
@@ -201,19 +201,22 @@ def test_a_replacement_writes_what_a_subscriber_may_change_and_makes_active(rows
     assert rows.replace(wanted) is None
 
 
+@pytest.mark.parametrize("right", RIGHTS)
 @pytest.mark.parametrize(("waiting", "expected"), [(None, 5), (3, 3), (9, 5)])
 @on_one_database
-def test_a_writer_who_sees_less_has_everything_again_from_the_oldest_change_that_waits(rows, store, waiting, expected):
-    made = rows.create(subscription(sees_admin_only=True))
+def test_a_lost_right_has_everything_delivered_again_from_the_oldest_change_that_waits(
+    rows, store, waiting, expected, right
+):
+    made = rows.create(subscription(**{right: True}))
     assert rows.add_test(made.id, "msg_1", "application/json", b"{}")
     t, d = store.tables.subscriptions, store.tables.webhook_deliveries
     with store.database.begin() as connection:
         connection.execute(sa.update(t).values(replay_since=waiting))
         connection.execute(sa.update(d).values(purpose="changes", previous_sequence=5, sequence=7))
     found, _ = rows.find("vnf", "one")
-    assert rows.replace(msgspec.structs.replace(found, sees_admin_only=False)) is not None
+    assert rows.replace(msgspec.structs.replace(found, **{right: False})) is not None
     found, _ = rows.find("vnf", "one")
-    assert (found.replay_since, found.sees_admin_only) == (expected, False)
+    assert (found.replay_since, getattr(found, right)) == (expected, False)
     with store.database.connect() as connection:
         assert connection.execute(sa.select(d.c.state, d.c.body)).one() == ("dead", None)
 

@@ -48,6 +48,7 @@ def conf(strategy: str, tmp_path: Path) -> cfg.ConfigOpts:
     key.write_text(SECRET)
     made.set_override("jwt_key_files", [str(key)], group="outlet_watch")
     made.set_override("jwt_algorithms", ["HS256"], group="outlet_watch")
+    made.set_override("jwt_issuer", "us", group="outlet_watch")
     return made
 
 
@@ -58,7 +59,13 @@ def token(strategy: str) -> Iterator[MakeToken]:
 
         def make(role: str, project_id: str = "p") -> str:
             if strategy == "jwt":
-                claims = {"sub": "u1", "project_id": project_id, "roles": [role], "exp": time.time() + 3600}
+                claims = {
+                    "sub": "u1",
+                    "project_id": project_id,
+                    "roles": [role],
+                    "exp": time.time() + 3600,
+                    "iss": "us",
+                }
                 return jwt.encode(claims, SECRET, "HS256")
             made = uuid.uuid4().hex
             fixture.add_token_data(token_id=made, user_id="u1", project_id=project_id, role_list=[role])

@@ -13,6 +13,7 @@ from tests.unit.api.conftest import Client
 from watcher_sync.api.identity import bearer_tokens
 from watcher_sync.assembly.api import make_application
 from watcher_sync.conf import keystone
+from watcher_sync.exceptions import ConfigError
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.watch.callers import make_authenticator
 from watcher_sync.watch.stored import StoredTopics
@@ -28,6 +29,7 @@ def client(request, conf, store, truth, tmp_path):
     (tmp_path / "key").write_text(SECRET)
     for name, value in (
         ("auth_strategy", "jwt"), ("jwt_key_files", [str(tmp_path / "key")]), ("jwt_algorithms", ["HS256"]),
+        ("jwt_issuer", "us"),
     ):  # fmt: skip
         conf.set_override(name, value, group="outlet_watch")
     conf.set_override("auth_strategy", request.param, group="api")
@@ -38,12 +40,40 @@ def client(request, conf, store, truth, tmp_path):
 
 
 def token(*roles, project_id="p", secret=SECRET, **more):
-    claims = {"sub": "agent", "project_id": project_id, "roles": list(roles), "exp": time.time() + 3600}
-    return jwt.encode(claims | more, secret, "HS256")
+    claims = {"sub": "agent", "project_id": project_id, "roles": list(roles), "exp": time.time() + 3600, "iss": "us"}
+    return jwt.encode({name: value for name, value in (claims | more).items() if value is not None}, secret, "HS256")
 
 
 def bearer(text, **more):
     return {"Authorization": f"Bearer {text}", **more}
+
+
+@pytest.mark.parametrize("claims", [{}, {"iss": "them"}, {"aud": "another service"}])
+@pytest.mark.parametrize("unset", [None, ""])
+def test_neither_the_api_nor_the_outlet_starts_with_jwts_of_any_issuer_for_any_audience(
+    conf, store, client, unset, claims
+):
+    conf.set_override("jwt_issuer", unset, group="outlet_watch")
+    conf.set_override("jwt_audience", unset, group="outlet_watch")
+    for start in (lambda: make_application(conf, store), lambda: make_authenticator(conf, builtin_kinds())):
+        with pytest.raises(ConfigError, match=r"\[outlet_watch\] jwt_issuer, jwt_audience: .*jwt_accept_any"):
+            start()
+    conf.set_override("jwt_accept_any", True, group="outlet_watch")
+    assert make_authenticator(conf, builtin_kinds()).authenticate(token("admin", **claims)).user_id == "agent"
+    anyone = Client(make_application(conf, store))
+    assert anyone.simulate_get(BASE, headers=bearer(token("admin", **claims))).status_code == 200
+
+
+@pytest.mark.parametrize("option", ["jwt_issuer", "jwt_audience"])
+def test_an_issuer_or_an_audience_is_enough_and_tokens_of_others_are_refused(conf, store, client, option):
+    conf.set_override("jwt_issuer", None, group="outlet_watch")
+    conf.set_override(option, "us", group="outlet_watch")
+    one = Client(make_application(conf, store))
+    claim = option.removeprefix("jwt_")[:3]
+    assert one.simulate_get(BASE, headers=bearer(token("admin", **{"iss": None, claim: "us"}))).status_code == 200
+    for value in ("them", None):
+        refused = one.simulate_get(BASE, headers=bearer(token("admin", **{claim: value})))
+        assert refused.status_code == 401
 
 
 def test_the_catch_up_of_a_jwt_is_that_of_the_stream_of_the_same_token(client, conf, store):

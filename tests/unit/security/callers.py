@@ -15,6 +15,8 @@ from tests.unit.api.test_vnf_sync import Syncing
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.conf import opts
+from watcher_sync.conf.namespaces import CLUSTER, NAMESPACE_PROJECTS
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
@@ -28,14 +30,24 @@ CALLERS = ("nobody", "reader", "member", "admin", "stranger", "system_reader", "
 """No token; reader, member and admin of the own project; member of another one; reader and admin of the system; a
 service."""
 
+LIKE = {"manager": "member", "strange_manager": "stranger", "system_member": "system_reader",
+        "system_manager": "system_reader", "own_service": "service"}  # fmt: skip
+"""Caller -> another one that gets the same answer of each operation."""
+
 _ROLES = {
     "reader": (["reader"], {"project_id": OWN}),
     "member": (["member", "reader"], {"project_id": OWN}),
+    "manager": (["manager"], {"project_id": OWN}),
     "admin": (["admin", "member", "reader"], {"project_id": OWN}),
     "stranger": (["member", "reader"], {"project_id": OTHER}),
     "system_reader": (["reader"], {"system": {"all": True}}),
+    "system_member": (["member"], {"system": {"all": True}}),
+    "system_manager": (["manager"], {"system": {"all": True}}),
     "system_admin": (["admin", "member", "reader"], {"system": {"all": True}}),
     "service": (["service"], {"project_id": "5" * 32}),
+    "own_service": (["service"], {"project_id": OWN}),
+    "strange_manager": (["manager"], {"project_id": OTHER}),
+    "domain_manager": (["manager"], {"domain_id": "d" * 32}),
     "domain_admin": (["admin", "member", "reader"], {"domain_id": "d" * 32}),
 }
 
@@ -57,11 +69,23 @@ def token(fixture, roles, *, project_id=None, system=None, domain_id=None):
     return {"X-Auth-Token": fixture.add_token(made)}
 
 
+def configured(conf, projects, name="k8s", cluster="edge"):
+    """The configuration with a source whose namespaces belong to projects."""
+    conf.set_override("enabled_sources", [name], group="engine")
+    opts.register_source(conf, name, [CLUSTER, NAMESPACE_PROJECTS])
+    conf.set_override("driver", "kubernetes", group=f"source_{name}")
+    conf.set_override("cluster", cluster, group=f"source_{name}")
+    conf.set_override("namespace_projects", projects, group=f"source_{name}")
+    return conf
+
+
 class Api:
     """The application with tokens. ``api(caller, method, path, ...)`` sends a request."""
 
     def __init__(self, conf, store, fixture):
         conf.set_override("auth_strategy", "keystone", group="api")
+        if not conf.engine.enabled_sources:
+            configured(conf, {"default": OWN, "theirs": OTHER})
         self.store = store
         self.application = make_application(conf, store, Syncing(store))
         self.client = Client(self.application)

@@ -10,24 +10,15 @@ from keystonemiddleware.fixture import AuthTokenFixture
 from oslo_config import cfg
 
 from tests.unit.api.conftest import conf, problem, store  # noqa: F401 - fixtures
-from tests.unit.api.test_vnf_instances import demo
-from tests.unit.security.callers import OTHER, OWN, Api
+from tests.unit.api.test_vnf_instances import demo, written
+from tests.unit.security.callers import OTHER, OWN, Api, configured
 from watcher_sync.commit.batch import Batch
-from watcher_sync.conf import opts
-from watcher_sync.conf.namespaces import CLUSTER, NAMESPACE_PROJECTS, namespace_projects
+from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.model.changes import Upsert
 
 VNFS = "/v1/vnf_instances"
-
-
-def configured(conf, projects, name="k8s", cluster="edge"):  # noqa: F811
-    conf.set_override("enabled_sources", [name], group="engine")
-    opts.register_source(conf, name, [CLUSTER, NAMESPACE_PROJECTS])
-    conf.set_override("driver", "kubernetes", group=f"source_{name}")
-    conf.set_override("cluster", cluster, group=f"source_{name}")
-    conf.set_override("namespace_projects", projects, group=f"source_{name}")
-    return conf
 
 
 @pytest.fixture
@@ -81,7 +72,7 @@ def test_objects_get_the_project_of_a_changed_option_when_they_are_listed_again(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("caller", "namespace", "status"),
-    [("member", "own", 201), ("member", "other", 403), ("member", "default", 201), ("stranger", "own", 403),
+    [("member", "own", 201), ("member", "other", 403), ("member", "default", 403), ("stranger", "own", 403),
      ("admin", "other", 201), ("system_admin", "own", 201)],
 )  # fmt: skip
 def test_a_vnf_instance_is_refused_in_the_namespace_of_another_project(api, caller, namespace, status):
@@ -117,3 +108,97 @@ def test_the_option_is_read_per_cluster_and_only_of_this_driver(conf):  # noqa: 
 def test_a_namespace_without_a_project_is_a_wrong_option(conf):  # noqa: F811
     with pytest.raises(ConfigError, match=r"\[source_k8s\] namespace_projects: n: is no namespace:project"):
         namespace_projects(configured(conf, {"n": ""}))
+
+
+# A namespace of no project: the pods of kube-system
+
+SYSTEM = "kube-system"
+LABEL, ADDRESS, RESTARTS = "very-secret-label", "10.99.98.97", 1234567891
+BARE = {
+    "pod": {"name", "GVK", "kind", "id", "cluster", "namespace", "status"},
+    "workload": {"name", "GVK", "kind", "id", "cluster", "namespace", "status"},
+}
+BARE_STATUS = {"pod": {"phase"}, "workload": {"replicas", "ready_replicas"}}
+"""Kind -> what a project sees of the status of one that belongs to no project."""
+
+
+def in_system(api, project_id=None):
+    """A workload and its pod in kube-system; returns the body of a VNF instance that has them."""
+    place = {"cluster": "edge", "namespace": SYSTEM, "project_id": project_id, "labels": {"app": LABEL}}
+    pod = {
+        **place, "name": "dns-1", "owner_uid": "w", "phase": "Running", "ip_address": ADDRESS, "restarts": RESTARTS,
+        "node": "worker-1", "resource_version": "resource-9988", "ready": True,
+    }  # fmt: skip
+    workload = {
+        **place,
+        "kind": "Deployment",
+        "name": "vdu1",
+        "replicas": 1,
+        "ready_replicas": 1,
+        "generation": 1987654321,
+    }
+    version = f"{next(api._numbers):06d}"
+    written(
+        api.cycle, Upsert("workload", "w", version, {"state": workload}), Upsert("pod", "p", version, {"state": pod})
+    )
+    return demo(namespace=SYSTEM)
+
+
+def test_only_administrators_register_a_vnf_instance_in_a_namespace_of_no_project(api, problem):  # noqa: F811
+    body = in_system(api)
+    for namespace in (SYSTEM, "default", "never-seen"):
+        found = problem(api("member", "POST", VNFS, json={**body, "namespace": namespace}), 403)
+        assert f"namespace edge/{namespace}" in found["detail"]
+        problem(api("member", "PUT", f"{VNFS}/a", json={**body, "namespace": namespace}), 403)
+    assert api("admin", "POST", VNFS, json=body).status_code == 201
+
+
+def test_a_project_sees_name_and_phase_of_the_pods_of_a_namespace_without_a_project(api):
+    """An administrator registered the instance for the project, or a policy lets the project do it."""
+    body = in_system(api)
+    vnf = api("admin", "POST", VNFS, json={**body, "project_id": OWN}).json["id"]
+    for query in ("", "?payload=full", "?kinds=pod,workload&payload=full"):
+        shown = api("member", "GET", f"/v1/instance/{vnf}/status{query}")
+        documents = {one["kind"]: one for one in shown.json["resourcesStatus"]}
+        assert documents.keys() == {"pod", "workload"}
+        for kind, document in documents.items():
+            assert document.keys() == BARE[kind]
+            assert document["status"].keys() - {"id", "name", "kind", "cluster", "namespace"} == BARE_STATUS[kind]
+        assert documents["pod"]["name"] == "dns-1"
+        whole = api("admin", "GET", f"/v1/instance/{vnf}/status{query}").text
+        assert ADDRESS in whole
+        assert str(RESTARTS) in whole
+
+
+def test_nothing_else_tells_a_project_of_the_pods_of_a_namespace_without_a_project(api):
+    vnf = api("admin", "POST", VNFS, json={**in_system(api), "project_id": OWN}).json["id"]
+    in_system(api)
+    api.cycle.run(Batch(events=[seen(1, "daemonset", namespace="own")]))
+    at = f"{VNFS}/{vnf}"
+    paths = [
+        at, f"{at}/history", VNFS, f"/vnflcm/v2/vnf_instances/{vnf}", "/vnflcm/v2/vnf_instances", "/v1/pods",
+        "/v1/pods/p", "/v1/pods/p/history", "/v1/workloads", "/v1/workloads/w/history", "/v1/events?since=0",
+        "/v1/diff?from=0", "/v1/search?q=dns-1", "/v1/search?q=p", "/v1/topology", "/v1/drifts",
+        "/apis/v1/pods/p", "/apis/v1/workloads/w",
+    ]  # fmt: skip
+    answers = {path: api("member", "GET", path) for path in paths}
+    answers["sync"] = api("member", "POST", f"{at}/sync", params={"dry_run": "true"})
+    for path, answer in answers.items():
+        for secret in (LABEL, ADDRESS, str(RESTARTS), "resource-9988", "1987654321", "worker-1"):
+            assert secret not in answer.text, path
+    assert api("member", "GET", "/v1/pods/p").status_code == 404
+    assert api("member", "GET", "/v1/search?q=dns-1").json["results"] == []
+    assert ADDRESS in api("admin", "GET", "/v1/pods/p/history").text
+
+
+def test_the_history_of_a_pod_before_its_namespace_had_a_project_has_name_and_phase(api):
+    in_system(api)
+    in_system(api, OWN)
+    rows = api("member", "GET", "/v1/pods/p/history").json["history"]
+    assert rows[0]["delta"].keys() == {"name", "namespace", "cluster", "phase"}
+    assert "project_id" in rows[-1]["delta"]
+    place = {"cluster": "edge", "namespace": SYSTEM, "project_id": "c" * 32}
+    written(api.cycle, Upsert("pod", "q", "1", {"state": {**place, "project_id": None, "ip_address": ADDRESS}}))
+    written(api.cycle, Upsert("pod", "q", "2", {"state": {**place, "project_id": OWN, "ip_address": "10.1.1.1"}}))
+    assert ADDRESS not in api("member", "GET", "/v1/pods/q/history").text
+    assert "10.1.1.1" in api("member", "GET", "/v1/pods/q/history").text

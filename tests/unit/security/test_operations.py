@@ -10,7 +10,7 @@ from keystonemiddleware.fixture import AuthTokenFixture
 
 from tests.unit.api.conftest import conf, store  # noqa: F401 - fixtures
 from tests.unit.api.test_vnf_instances import DEMO
-from tests.unit.security.callers import CALLERS, NODE, OWN, POD, SERVER, STI, WORKLOAD, Api
+from tests.unit.security.callers import CALLERS, LIKE, NODE, OWN, POD, SERVER, STI, WORKLOAD, Api
 from watcher_sync.api.http import openapi
 from watcher_sync.api.http.rules import rules_of
 from watcher_sync.api.service import Service
@@ -202,7 +202,7 @@ def requested(api, operation, caller):
     elif method == "POST" and template.endswith("/operations"):
         more = {"json": {"operation": "SCALE", "holder": "lcm"}}
     elif method in ("POST", "PUT") and plural == "vnf_instances" and template.count("/") <= 3:
-        more = {"json": DEMO}
+        more = {"json": {**DEMO, "namespace": "theirs"} if caller in ("stranger", "strange_manager") else DEMO}
     elif method in ("POST", "PUT") and plural == "service_type_instances":
         more = {"json": STI}
     return method, path, more
@@ -218,22 +218,53 @@ def test_every_operation_is_in_the_table_with_its_rule_and_its_scopes(operations
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("caller", CALLERS)
+@pytest.mark.parametrize("caller", [*CALLERS, *LIKE])
 def test_each_caller_gets_the_answer_of_the_table(api, caller):
-    wrong = {}
+    wrong, column = {}, CALLERS.index(LIKE.get(caller, caller))
     for operation, (_, _, answers) in TABLE.items():
         method, path, more = requested(api, operation, caller)
         result = api(caller, method, path, **more)
-        if result.status_code != answers[CALLERS.index(caller)]:
-            wrong[operation] = (result.status_code, answers[CALLERS.index(caller)], result.text[:200])
+        if result.status_code != answers[column]:
+            wrong[operation] = (result.status_code, answers[column], result.text[:200])
     assert not wrong
 
 
 @pytest.mark.slow
-def test_a_token_of_a_domain_has_no_rights(api):
+@pytest.mark.parametrize("caller", ["domain_admin", "domain_manager"])
+def test_a_token_of_a_domain_has_no_rights(api, caller):
     for operation, (_, scopes, _) in TABLE.items():
-        method, path, more = requested(api, operation, "domain_admin")
-        assert api("domain_admin", method, path, **more).status_code == (403 if scopes else 200), operation
+        method, path, more = requested(api, operation, caller)
+        assert api(caller, method, path, **more).status_code == (403 if scopes else 200), operation
+
+
+FORGED = "forged.example.com:1234"
+FORWARDING = {
+    "Host": FORGED, "X-Forwarded-Host": FORGED, "X-Forwarded-Server": FORGED, "X-Original-Host": FORGED,
+    "Forwarded": f"host={FORGED};proto=http",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("caller", ["member", "system_admin", "nobody"])
+def test_no_answer_has_a_host_of_the_request(api, caller):
+    """A cache or a client that follows ``Location`` would send the token there."""
+    located = {}
+    for operation in TABLE:
+        method, path, more = requested(api, operation, caller)
+        result = api(caller, method, path, **{**more, "headers": {**more.get("headers", {}), **FORWARDING}})
+        for text in (result.text, *map(str, result.headers.items())):
+            assert "forged" not in text, (operation, text[:300])
+        if "Location" in result.headers:
+            located[operation] = result.headers["Location"]
+    assert all(each.startswith(("/v1/", "/management/")) for each in located.values()), located
+    assert caller == "nobody" or {operation.split()[0] for operation in located} == {"POST"}
+
+
+def test_the_link_to_the_next_page_is_a_path(api):
+    for _ in range(2):
+        api.made("vnf_instances")
+    page = api("member", "GET", "/v1/vnf_instances", params={"limit": 1}, headers=FORWARDING).json
+    assert page["next"].startswith("/v1/vnf_instances?limit=1&")
+    assert page["vnf_instances"][0]["_links"]["self"]["href"].startswith("/v1/vnf_instances/")
 
 
 def test_the_own_project_is_the_one_of_the_token(api):

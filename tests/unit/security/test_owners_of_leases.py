@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from tests.unit.api import conftest as api
 from tests.unit.api import test_keystone as keystone
 from tests.unit.api.test_vnf_instances import DEMO, PATH, demo
+from tests.unit.security.callers import configured
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +46,7 @@ class Caller:
 @pytest.fixture
 def client(conf, store, tokens):
     conf.set_override("auth_strategy", "keystone", group="api")
+    configured(conf, {"default": OURS})
     return api.Client(api.make_application(conf, store))
 
 

@@ -9,7 +9,7 @@ import pytest
 from keystonemiddleware.fixture import AuthTokenFixture
 
 from tests.unit.api.conftest import conf, problem, store  # noqa: F401 - fixtures
-from tests.unit.api.test_vnf_instances import DEMO, written
+from tests.unit.api.test_vnf_instances import DEMO, demo, written
 from tests.unit.security.callers import NODE, OTHER, OWN, SERVER, Api, token
 from watcher_sync.model.changes import Upsert
 from watcher_sync.webhooks.secrets import new_key
@@ -98,14 +98,44 @@ def test_a_subscription_belongs_to_the_project_of_the_instance_whoever_creates_i
     for number, caller in enumerate(("member", "admin", "system_admin")):
         made = api(caller, "POST", BASE, json={**BODY, "name": f"n{number}"})
         assert made.json["project-id"] == OWN
-        assert rows.find(SERVER, f"n{number}")[0].sees_admin_only is (caller != "member")
+        assert rights(rows, f"n{number}") == (caller != "member",) * 2
 
 
-def test_the_right_to_fields_of_hosts_is_that_of_the_last_writer(api, rows):
+def rights(rows, name="one"):
+    stored = rows.find(SERVER, name)[0]
+    return stored.sees_admin_only, stored.sees_all_projects
+
+
+@pytest.mark.parametrize("owner", ["member", "admin", "system_admin"])
+@pytest.mark.parametrize("writer", ["member", "admin", "system_admin"])
+def test_a_writer_never_lifts_the_rights_of_a_subscription_and_never_becomes_its_owner(api, rows, owner, writer):
+    assert api(owner, "POST", BASE, json=BODY).status_code == 201
+    before = rows.find(SERVER, "one")[0]
+    assert api(writer, "PUT", f"{BASE}/one", json={**BODY, "payload": "full"}).status_code == 200
+    after = rows.find(SERVER, "one")[0]
+    assert after.payload == "full"
+    assert rights(rows) == ("member" not in (owner, writer),) * 2
+    assert (after.user_id, after.project_id) == (before.user_id, before.project_id)
+
+
+@pytest.mark.parametrize("call", [("POST", "/one/replay", {"since": 0}), ("POST", "/one/test", None)])
+def test_an_administrator_who_replays_or_tests_a_subscription_leaves_its_rights(api, rows, call):
+    assert api("member", "POST", BASE, json=BODY).status_code == 201
+    before = rows.find(SERVER, "one")[0]
+    method, path, body = call
+    assert api("admin", method, f"{BASE}{path}", json=body).status_code == 202
+    assert rights(rows) == (False, False)
+    assert rows.find(SERVER, "one")[0].user_id == before.user_id
+
+
+def test_the_owner_of_a_subscription_may_lift_its_rights_with_a_role_that_it_got(api, rows):
     assert api("admin", "POST", BASE, json=BODY).status_code == 201
-    assert rows.find(SERVER, "one")[0].sees_admin_only is True
     assert api("member", "PUT", f"{BASE}/one", json=BODY).status_code == 200
-    assert rows.find(SERVER, "one")[0].sees_admin_only is False
+    assert rights(rows) == (False, False)
+    assert api("system_admin", "PUT", f"{BASE}/one", json=BODY).status_code == 200
+    assert rights(rows) == (False, False)
+    assert api("admin", "PUT", f"{BASE}/one", json=BODY).status_code == 200
+    assert rights(rows) == (True, True)
 
 
 def test_an_instance_without_a_project_is_for_administrators(api, rows):
@@ -161,7 +191,8 @@ def test_the_status_tells_a_project_of_no_host_and_of_no_other_project(api):
 
 def test_an_own_instance_is_found_beside_one_of_another_project_with_the_same_id(api):
     """A tenant chooses the ids of VNF instances. That of another's server hides nothing."""
-    assert api("stranger", "POST", "/v1/vnf_instances", json={"id": SERVER, **DEMO}).status_code == 201
+    theirs = {"id": SERVER, **demo(namespace="theirs")}
+    assert api("stranger", "POST", "/v1/vnf_instances", json=theirs).status_code == 201
     status = f"/v1/instance/{SERVER}/status"
     assert api("member", "GET", status).json["request"]["kind"] == "instance"
     assert api("stranger", "GET", status).json["request"]["kind"] == "vnf_instance"

@@ -276,6 +276,17 @@ def test_a_watch_stream_without_authentication_is_a_finding(configured, tmp_path
     assert str(tmp_path) in finding
 
 
+def test_a_watch_stream_with_jwts_of_any_issuer_for_any_audience_is_a_finding(configured, tmp_path):
+    found = find_insecure_access(configured(_watch(jwt_accept_any="true")))
+    (finding,) = (each for each in found if "jwt" in each)
+    assert finding.startswith(f"[outlet_watch] jwt_accept_any ({tmp_path}")
+    assert "set jwt_audience or jwt_issuer" in finding
+    off = {"jwt_accept_any": "true", "enabled": "false"}
+    keystone = {"jwt_accept_any": "true", "auth_strategy": "keystone"}
+    for harmless in (_watch(), _watch(**off), _watch(**keystone)):
+        assert not [each for each in find_insecure_access(configured(harmless)) if "jwt" in each]
+
+
 def test_a_key_of_the_watch_stream_that_others_can_read_is_a_finding(configured, tmp_path):
     key = tmp_path / "watch.key"
     key.write_text("secret")

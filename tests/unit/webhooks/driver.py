@@ -276,10 +276,10 @@ class Driver:
             return {}
         found = {
             (kind, entity.id): resource_document(
-                KINDS[kind], entity, full=wanted.full, hidden=wanted.hidden.get(kind, {})
+                KINDS[kind], entity, full=wanted.full, hidden=wanted.hidden_of(kind, entity)
             )
             for kind, entity in resources_of(view, subscription.instance_kind, instance, wanted.kinds)
-            if wanted.selects(kind, entity.id) and wanted.admits(entity)
+            if wanted.selects(kind, entity.id) and wanted.admits(kind, entity)
         }
         decoded = msgspec.json.decode(msgspec.json.encode(list(found.values())))
         return dict(zip(found, decoded, strict=True))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A subscription delivers only what its project and its last writer may see."""
+"""A subscription delivers only what its project and its owner may see."""
 
 from __future__ import annotations
 

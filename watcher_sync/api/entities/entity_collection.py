@@ -85,10 +85,13 @@ class Collection:
             raise not_found(f"{self.kind.name} {entity_id}")
         self.require_project(call, owner.project_id, entity_id)
 
-    def require_owned(self, call: Call, entity_id: str, *, known: bool = False) -> Problem | None:
+    def require_owned(
+        self, call: Call, entity_id: str, *, known: bool = False, rule: str | None = None
+    ) -> Problem | None:
         """Requires that the id is not that of another project's entity, existing or deleted.
 
         :param known: whether the caller also needs to be the owner; one who sees all projects does not.
+        :param rule: the rule of the operation; None: the one of the call.
         :returns: the problem to answer if the id is that of a deleted entity. The journal no longer has its project,
             which may be another one. None: the caller may learn of the deletion.
         :raises Problem: 404 when the caller may not see the entity; 403 when it may do no more.
@@ -96,7 +99,7 @@ class Collection:
         with self.service.reading() as connection:
             owner = reading.read_owner(connection, self.service.tables, self.kind, entity_id, deleted=True)
         if owner is not None:
-            self.require_project(call, owner.project_id, entity_id)
+            self.require_project(call, owner.project_id, entity_id, rule=rule)
             return None
         if call.context.scope is None:
             return None

@@ -37,7 +37,7 @@ from watcher_sync.api.http.schemas import Schema
 from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Delete, Outcome, Upsert
-from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
+from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind, project_of
 from watcher_sync.model.visibility import seen
 
 _PROJECT: Schema = schemas.nullable(schemas.SHORT_TEXT) | {
@@ -305,12 +305,6 @@ class WritableItem(EntityItem):
             change = Delete(kind.name, entity_id, cycle.next_version())
             cycle.write(_cause(kind, "deleted", entity_id, _utcnow()), [change])
         call.answer_nothing()
-
-
-def project_of(entity: Entity) -> str | None:
-    """The project that the entity belongs to."""
-    project: str | None = getattr(entity, PROJECT_FIELD, None)
-    return project
 
 
 def body_schema(kind: Kind, writable: WritableKind) -> Schema:

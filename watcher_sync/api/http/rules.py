@@ -3,12 +3,14 @@
 
 An operation's default refers to them by name, so an operator changes the meaning of a role in one place.
 
-* *admin* does everything in every project. As in Nova and Neutron, the project of the token does not limit it.
-* *reader* reads what belongs to its project; with a token of the system scope, everything but the quarantine.
+* *admin* does everything in every project, whatever the project of the token.
+* *reader* reads what belongs to its project; with a token of the system, everything but the quarantine.
 * *member* also writes what belongs to its project.
-* *service* is for other services: it brings events in, and has no other right.
+* *manager* also ends operations of other users of its project.
+* *service* only brings events in.
 
-Every rule accepts tokens of the scopes in :data:`SCOPES`. A token of a domain has no rights.
+A JWT may lack the roles that a role implies. So each rule names the higher roles, too. A token of a domain has no
+rights.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ PROJECT_READER: Final = "rule:project_reader or rule:all_projects"
 """For reading what belongs to a project."""
 PROJECT_MEMBER: Final = "rule:project_member or rule:admin_required"
 """For writing what belongs to a project."""
+PROJECT_MANAGER: Final = "rule:project_manager or rule:admin_required"
+"""For what a project's members may not do to each other."""
 
 ALL_PROJECTS: Final = "all_projects"
 """The rule of callers who see the entities of every project."""
@@ -43,21 +47,29 @@ ADMIN_ONLY_FIELDS: Final = "admin_only_fields"
 """The rule of callers who see the fields that tell of hosts."""
 
 
+_READERS: Final = "role:reader or role:member or role:manager"
+
+
 def base_rules() -> list[policy.RuleDefault]:
     """The named rules with their defaults."""
     return [
         _rule("admin_required", "role:admin", "Administrators."),
         _rule("service_role", "role:service", "Other services, such as the publisher of a control plane's events."),
-        _rule("system_reader", "(role:reader or role:member) and system_scope:all", "Readers of the whole system."),
+        _rule("system_reader", f"({_READERS}) and system_scope:all", "Readers of the whole system."),
         _rule(
             "project_reader",
-            "(role:reader or role:member) and project_id:%(project_id)s",
+            f"({_READERS}) and project_id:%(project_id)s",
             "Readers of the project that the entity belongs to.",
         ),
         _rule(
             "project_member",
-            "role:member and project_id:%(project_id)s",
+            "(role:member or role:manager) and project_id:%(project_id)s",
             "Members of the project that the entity belongs to.",
+        ),
+        _rule(
+            "project_manager",
+            "role:manager and project_id:%(project_id)s",
+            "Managers of the project that the entity belongs to.",
         ),
         _rule(ALL_PROJECTS, ADMIN_OR_SYSTEM_READER, "See the entities of every project."),
         _rule(

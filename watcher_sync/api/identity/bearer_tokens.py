@@ -84,13 +84,17 @@ def wrap(application: Wsgi, otherwise: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
 def jwt_reader(conf: cfg.ConfigOpts) -> JwtReader:
     """What reads the JWTs of ``[outlet_watch]``.
 
-    :raises ConfigError: an option cannot work.
+    :raises ConfigError: an option cannot work, or tokens of any issuer for any audience would be accepted.
     """
     group = conf[GROUP]
+    issuer, audience = group.jwt_issuer or None, group.jwt_audience or None
     try:
-        return JwtReader(
-            read_keys(group.jwt_key_files), group.jwt_algorithms, issuer=group.jwt_issuer, audience=group.jwt_audience
-        )
+        if issuer is None and audience is None and not group.jwt_accept_any:
+            raise ConfigError(
+                "jwt_issuer, jwt_audience: neither is set, so a token for another service would be accepted; "
+                "set one of them, or jwt_accept_any = true"
+            )
+        return JwtReader(read_keys(group.jwt_key_files), group.jwt_algorithms, issuer=issuer, audience=audience)
     except ConfigError as exc:
         raise ConfigError(f"[{GROUP}] {exc}") from None
 

@@ -13,6 +13,7 @@ The import of this module is slow, because it imports keystonemiddleware.
 
 from __future__ import annotations
 
+import urllib.parse
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -67,14 +68,25 @@ class KeystoneAuthentication:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """WSGI."""
+
+        def start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
+            return start_response(status, [(name, _without_host(name, value)) for name, value in headers], *exc_info)
+
         try:
-            answer: Iterable[bytes] = self._protocol(environ, start_response)
+            answer: Iterable[bytes] = self._protocol(environ, start)
         except KeystoneUnavailable:
             problem = Problem(503, "Keystone is not available now", headers={"Retry-After": str(_RETRY_AFTER_SECONDS)})
             status, headers, body = wsgi_answer(problem)
             start_response(status, headers)
             return [body]
         return answer
+
+
+def _without_host(name: str, value: str) -> str:
+    """A header without the host that WebOb, below keystonemiddleware, writes into ``Location``: the client chose it."""
+    if name.lower() != "location":
+        return value
+    return urllib.parse.urlunsplit(("", "", *urllib.parse.urlsplit(value)[2:]))
 
 
 class _Protocol(auth_token.AuthProtocol):  # type: ignore[misc]

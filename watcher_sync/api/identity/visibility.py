@@ -17,7 +17,7 @@ from watcher_sync.api.http.operation import Call
 from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import ALL_PROJECTS
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
-from watcher_sync.model.visibility import NOTHING_HIDDEN, Hidden, seen_delta
+from watcher_sync.model.visibility import UNOWNED, Hidden, hidden_of, seen_delta
 from watcher_sync.storage.writing.journal import JournalRow
 
 
@@ -37,18 +37,20 @@ class Visibility(msgspec.Struct, frozen=True):
         """The change as the caller sees it; None: it sees nothing of it.
 
         A change that touched nothing but hidden fields is not shown. A change that gave the entity to the caller's
-        project has no old values: they belong to the project before. The actor is shown to its own project.
+        project has no old values: they belong to the project before. The actor is shown to its own project. Of a pod
+        that belonged to no project at that time, the caller sees name and phase.
         """
         delta = row.delta
         if not delta and row.change == "updated":
             return None
-        hidden = self.hidden.get(row.kind, NOTHING_HIDDEN)
+        hidden = hidden_of(row.kind, row.project_id, self.project_id, self.hidden)
         if not hidden.keys().isdisjoint(delta):
             delta = seen_delta(delta, hidden)
             if not delta and row.change == "updated":
                 return None
         moved = delta.get(PROJECT_FIELD)
-        if moved is not None and moved[0] is not None and not self.sees(moved[0]):
+        had_owner = moved is not None and (moved[0] is not None or row.kind in UNOWNED)
+        if moved is not None and had_owner and not self.sees(moved[0]):
             delta = {name: (None, new) for name, (_, new) in delta.items()}
         actor = row.actor
         if actor is not None and not self.sees(actor["project_id"]):

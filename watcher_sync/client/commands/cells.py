@@ -3,7 +3,7 @@
 
 Titles are those of OpenStackClient: ``last_event_age`` is ``Last Event Age``. A time is ISO 8601 in UTC and ends in
 ``Z``, in every format. The formats csv, value and shell print an unknown value as nothing, and a list or an object as
-JSON. The formats json and yaml get the values themselves.
+JSON; csv has no formula. The formats json and yaml get the values themselves.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 from cliff import columns
 
+from watcher_sync.client.export_formats import without_formula
 from watcher_sync.client.terminal import delta_text, plain
 
 _ACRONYMS: Final = {
@@ -126,7 +127,9 @@ def shown(value: Any, formatter: str) -> Any:
         return value
     if isinstance(value, columns.FormattableColumn):
         value = value.machine_readable()
-    return json_text(value) if isinstance(value, (list, dict, tuple)) else value
+    if isinstance(value, (list, dict, tuple)):
+        return json_text(value)
+    return without_formula(value) if formatter == "csv" else value
 
 
 def _normalized(text: str) -> str:

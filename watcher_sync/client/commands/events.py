@@ -32,6 +32,7 @@ from watcher_sync.client.commands.arguments import (
 )
 from watcher_sync.client.commands.base import Command, Noun
 from watcher_sync.client.commands.cells import delta, time_text, title
+from watcher_sync.client.export_formats import without_formula
 from watcher_sync.client.models import Change
 from watcher_sync.client.terminal import delta_text, plain
 from watcher_sync.client.transport import segment
@@ -280,7 +281,7 @@ def _print(
         elif parsed_args.format == "yaml":
             yaml.safe_dump(document(event), sys.stdout, sort_keys=False, explicit_start=True, allow_unicode=True)
         elif parsed_args.format == "csv":
-            out.writerow(record(event))
+            out.writerow(map(without_formula, record(event)))
         else:
             print(plain(line(event)))
         sys.stdout.flush()

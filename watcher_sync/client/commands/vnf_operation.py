@@ -71,7 +71,7 @@ class VnfOperationEnd(Command):
         argument(
             "--force",
             action="store_true",
-            help="end the operation of another holder, without its secret; for administrators",
+            help="end the operation of another holder, without its secret; for managers and administrators",
         ),
     )
 

@@ -91,7 +91,13 @@ def _api(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def _watch(conf: cfg.ConfigOpts) -> Iterator[str]:
-    if not outlet_watch.is_enabled(conf) or outlet_watch.auth_strategy(conf) != "noauth":
+    if not outlet_watch.is_enabled(conf):
+        return
+    strategy = outlet_watch.auth_strategy(conf)
+    if strategy == "jwt" and conf.outlet_watch.jwt_accept_any:
+        where = place(conf, "jwt_accept_any", outlet_watch.GROUP)
+        yield f"{where}: tokens for other services are accepted; set jwt_audience or jwt_issuer, and remove the option."
+    if strategy != "noauth":
         return
     where = place(conf, "auth_strategy", outlet_watch.GROUP)
     yield f"{where}: with noauth every user of this machine may watch everything; set auth_strategy = keystone."

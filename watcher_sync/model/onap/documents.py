@@ -275,7 +275,7 @@ def status_document(
     instance: Entity,
     *,
     full: bool,
-    hidden_of: Callable[[str], Hidden],
+    hidden_of: Callable[[str, Entity], Hidden],
     only: Collection[str] | None = None,
 ) -> dict[str, Any]:
     """Return the InstanceStatus of an instance: request, ready, resourceCount and resourcesStatus.
@@ -284,13 +284,13 @@ def status_document(
 
     :param kind: the kind of the instance.
     :param full: whether each resource is shown whole.
-    :param hidden_of: kind -> what the reader does not see of it.
+    :param hidden_of: (kind, entity) -> what the reader does not see of it.
     :param only: show resources of these kinds only, as in :func:`resources_of`; it does not influence ``ready``.
     """
     every = resources_of(view, kind, instance)
     resources = every if only is None else resources_of(view, kind, instance, only)
-    documents = [resource_document(kinds[k], each, full=full, hidden=hidden_of(k)) for k, each in resources]
-    itself = resource_document(kinds[kind], instance, full=False, hidden=hidden_of(kind))
+    documents = [resource_document(kinds[k], each, full=full, hidden=hidden_of(k, each)) for k, each in resources]
+    itself = resource_document(kinds[kind], instance, full=False, hidden=hidden_of(kind, instance))
     return {
         "request": {"instance-id": instance.id, "kind": kind, "name": itself["name"]},
         "ready": is_ready(kind, instance) and all(is_ready(k, each) for k, each in every if not _has_ended(each)),

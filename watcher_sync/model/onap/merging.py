@@ -21,11 +21,11 @@ from typing import Any, Final
 
 import msgspec
 
-from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind, Kinds
+from watcher_sync.model.kinds import Entity, Kind, Kinds, project_of
 from watcher_sync.model.model import differ
 from watcher_sync.model.onap.documents import document_fields, resource_document, shown
 from watcher_sync.model.view import View
-from watcher_sync.model.visibility import NOTHING_HIDDEN, Hidden, seen, whole
+from watcher_sync.model.visibility import NOTHING_HIDDEN, Hidden, hidden_of, seen, whole
 
 Delta = Mapping[str, tuple[Any, Any]]
 """Field -> (old, new), as JSON gave them."""
@@ -53,26 +53,27 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """Whether documents have the whole object instead of its status part."""
     hidden: Mapping[str, Hidden] = {}
     """Kind -> what the receiver does not see of it."""
+    sees_unowned: bool = False
+    """Whether the receiver sees more than name and phase of a pod that belongs to no project."""
 
-    def interests(self, kind: Kind) -> frozenset[str]:
-        """Return the fields whose change is delivered: those of the document that are not hidden as a whole.
-
-        Beside the status, that is the name and the place of a resource: its document shows them.
-        """
-        hidden = self.hidden.get(kind.name)
-        found = _interests(kind, self.full, tuple(whole(hidden)) if hidden else ())
-        return found if self.fields is None else found & self.fields
+    def hidden_of(self, kind: str, entity: Entity) -> Hidden:
+        """What the receiver does not see of a resource."""
+        if self.project_id is None or self.sees_unowned:
+            return self.hidden.get(kind, NOTHING_HIDDEN)
+        return hidden_of(kind, project_of(entity), self.project_id, self.hidden)
 
     def selects(self, kind: str, entity_id: str) -> bool:
         """Whether resources of this kind and id may be delivered at all."""
         return (self.kinds is None or kind in self.kinds) and (self.ids is None or entity_id in self.ids)
 
-    def admits(self, entity: Entity) -> bool:
-        """Whether a resource in this state is of no other project, and has the labels."""
-        if self.project_id is not None and getattr(entity, PROJECT_FIELD, None) not in (None, self.project_id):
+    def admits(self, kind: str, entity: Entity) -> bool:
+        """Whether a resource in this state is of no other project, and the receiver sees that it has the labels."""
+        if self.project_id is not None and project_of(entity) not in (None, self.project_id):
             return False
         if not self.labels:
             return True
+        if "labels" in self.hidden_of(kind, entity):
+            return False
         labels = getattr(entity, "labels", None) or {}
         return all(labels.get(name) == value for name, value in self.labels.items())
 
@@ -202,34 +203,42 @@ def _compare(
     cache: Cache | None,
 ) -> None:
     """Add what one resource's changes are for a receiver."""
-    is_shown = now is not None and filter.admits(now)
+    is_shown = now is not None and filter.admits(kind.name, now)
     if is_shown and merged.existed and merged.deletion is None and not filter.labels and filter.project_id is None:
         before = None
         was_shown = True
     else:
         before = merged.before(kind, entity_id, now)
-        was_shown = before is not None and filter.admits(before)
+        was_shown = before is not None and filter.admits(kind.name, before)
     if is_shown and now is not None:
+        hidden = filter.hidden_of(kind.name, now)
+        # If the project changed, the receiver may see another part than before.
+        is_same_part = before is None or filter.hidden_of(kind.name, before) is hidden
         if not was_shown:
-            found.created.append(_document(kind, now, now, filter, cache))
-        elif _differs(kind, merged, now, filter):
-            found.modified.append(_document(kind, now, now, filter, cache))
+            found.created.append(_document(kind, now, now, filter.full, hidden, cache))
+        elif not is_same_part or _differs(kind, merged, now, filter, hidden):
+            found.modified.append(_document(kind, now, now, filter.full, hidden, cache))
     elif was_shown and before is not None:
         entity, source = before, merged.first
         if now is None and merged.deletion is not None and merged.deletion is not merged.first:
             last = _deleted_entity(kind, entity_id, merged.deletion)
-            if filter.admits(last):  # else the last state belongs to others
+            if filter.admits(kind.name, last):  # else the last state belongs to others
                 entity, source = last, merged.deletion
         is_shared = now is None and not (merged.is_own and source is merged.first)
-        found.deleted.append(_document(kind, entity, source, filter, cache if is_shared else None))
+        hidden = filter.hidden_of(kind.name, entity)
+        found.deleted.append(_document(kind, entity, source, filter.full, hidden, cache if is_shared else None))
 
 
-def _differs(kind: Kind, merged: _Merged, now: Entity, filter: Filter) -> bool:
-    """Whether a resource that existed before and exists now changed in a field of interest."""
-    fields = filter.interests(kind)
+def _differs(kind: Kind, merged: _Merged, now: Entity, filter: Filter, hidden: Hidden) -> bool:
+    """Whether a resource that existed before and exists now changed in a field that is delivered.
+
+    Beside the status, that is its name and its place: the document shows them.
+    """
+    fields = _interests(kind, filter.full, tuple(whole(hidden)) if hidden else ())
+    if filter.fields is not None:
+        fields &= filter.fields
     if merged.deletion is None:
         fields = fields.intersection(merged.first)
-    hidden = filter.hidden.get(kind.name, NOTHING_HIDDEN)
     old = kind.from_json({name: merged.first[name][0] for name in fields if name in merged.first})
     for name in fields:
         if name == "id":
@@ -253,18 +262,19 @@ def _deleted_entity(kind: Kind, entity_id: str, old: Delta) -> Entity:
     return kind.cls(id=entity_id, **values)
 
 
-def _document(kind: Kind, entity: Entity, source: object, filter: Filter, cache: Cache | None) -> dict[str, Any]:
+def _document(
+    kind: Kind, entity: Entity, source: object, full: bool, hidden: Hidden, cache: Cache | None
+) -> dict[str, Any]:
     """The document of a resource, made once for all receivers of equal documents.
 
     :param source: what the entity follows from; shared by all receivers, as the entity itself need not be.
     """
-    hidden = filter.hidden.get(kind.name, NOTHING_HIDDEN)
     if cache is None:
-        return resource_document(kind, entity, full=filter.full, hidden=hidden)
-    key = (kind.name, entity.id, id(source), filter.full, tuple(sorted(hidden.items())) if hidden else ())
+        return resource_document(kind, entity, full=full, hidden=hidden)
+    key = (kind.name, entity.id, id(source), full, tuple(sorted(hidden.items())) if hidden else ())
     known = cache.get(key)
     if known is None:
-        known = cache[key] = (source, resource_document(kind, entity, full=filter.full, hidden=hidden))
+        known = cache[key] = (source, resource_document(kind, entity, full=full, hidden=hidden))
     return known[1]
 
 

@@ -35,6 +35,7 @@ def subscriptions(metadata: sa.MetaData) -> sa.Table:
         sa.Column("owner", sa.String(255), nullable=False),
         sa.Column("user_id", sa.String(255)),
         sa.Column("sees_admin_only", sa.Boolean, nullable=False),
+        sa.Column("sees_all_projects", sa.Boolean, nullable=False),
         sa.Column("callback_url", text_type(None), nullable=False),
         sa.Column("min_notify_interval", sa.Double, nullable=False),
         sa.Column("metadata", JsonDocument(), nullable=False),

@@ -4,7 +4,8 @@
 An instance is a VNF instance with its workloads and pods, an instance of a service type, or a server. Its id is looked
 up in this order among the instances that the caller may see. To other callers it does not exist (404).
 
-A caller with one project sees the resources of this project and of none, and no field that tells of hosts.
+A caller with one project sees the resources of this project, without the fields that tell of hosts. Of pods and
+workloads of a namespace that belongs to no project, it sees name, phase and numbers of pods.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from watcher_sync.api.http.operation import Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import bad_request, not_found
 from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.service import Service
-from watcher_sync.model.kinds import PROJECT_FIELD, Entity
+from watcher_sync.model.kinds import Entity, project_of
 from watcher_sync.model.onap.documents import INSTANCE_KINDS, status_document
 from watcher_sync.model.view import View
+from watcher_sync.model.visibility import hidden_of
 from watcher_sync.storage.table_model import TableModel
 from watcher_sync.storage.writing.journal import read_head
 
@@ -114,13 +116,15 @@ class InstanceStatus:
             kind, entity = find_visible(call, view, instance_id)
             only = call.query.get("kinds")
             require_resource_kinds(kind, only or (), "query")
+            scope = call.context.scope
+            hidden = {name: call.context.hidden(kinds[name]) for name in RESOURCE_KINDS[kind]}
             document = status_document(
-                _ScopedView(view, call.context.scope),
+                _ScopedView(view, scope),
                 kinds,
                 kind,
                 entity,
                 full=call.query["payload"] == "full",
-                hidden_of=lambda name: call.context.hidden(kinds[name]),
+                hidden_of=lambda name, each: hidden_of(name, project_of(each), scope, hidden),
                 only=only,
             )
         call.answer(document | {"sequence": sequence})
@@ -129,7 +133,8 @@ class InstanceStatus:
 class _ScopedView:
     """A view without the entities of other projects.
 
-    Pods and workloads of a namespace without a project are in it: a VNF instance tells its project of them in any case.
+    Pods and workloads of a namespace without a project are in it. Their documents have name and phase, as the
+    evaluation of the VNF instance tells them to its project.
     """
 
     def __init__(self, view: View, scope: str | None) -> None:
@@ -164,12 +169,6 @@ def find_visible(call: Call, view: View, instance_id: str) -> tuple[str, Entity]
     if any(call.context.may_on(READ.name, project_of(entity)) for _, entity in found):
         raise call.context.refusal([call.rule])
     raise not_found(f"instance {instance_id}")
-
-
-def project_of(entity: Entity) -> str | None:
-    """The project that an entity belongs to; None: to none."""
-    project_id: str | None = getattr(entity, PROJECT_FIELD, None)
-    return project_id
 
 
 def require_resource_kinds(kind: str, names: Collection[str], where: str) -> None:

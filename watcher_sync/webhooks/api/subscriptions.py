@@ -24,13 +24,15 @@ from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.http.positions import QUERY, present
 from watcher_sync.api.http.problems import Problem, bad_request, not_found
+from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.service import Service
 from watcher_sync.exceptions import JournalPurged, QuotaReached
+from watcher_sync.model.kinds import project_of
 from watcher_sync.read.reading import oldest_seq
 from watcher_sync.storage.table_model import TableModel
 from watcher_sync.webhooks.api import bodies
-from watcher_sync.webhooks.api.instance_status import TAG, InstanceStatus, find_visible, project_of
+from watcher_sync.webhooks.api.instance_status import TAG, InstanceStatus, find_visible
 from watcher_sync.webhooks.api.requests import SubscriptionRequests
 from watcher_sync.webhooks.rows import GONE, PENDING, Row, SubscriptionRow
 from watcher_sync.webhooks.subscriptions import SubscriptionExists, Subscriptions
@@ -146,7 +148,7 @@ class InstanceSubscriptions:
             name=call.body["name"],
             project_id=project_of(instance),
             user_id=call.context.user_id,
-            sees_admin_only=call.context.sees_admin_only,
+            **rights_of(call.context),
             created_at=now,
             updated_at=now,
             **msgspec.structs.asdict(wanted),
@@ -185,7 +187,7 @@ class SubscriptionItem:
     @operation(
         summary="Replace a subscription, and make it active again",
         description=f"{_IGNORES} A member that the body lacks gets its default, but the secrets stay. The name cannot "
-        "change.",
+        "change. A caller who did not create the subscription can lower what it tells, and not lift it.",
         rule=_REPLACE,
         body=_BODY,
         responses={200: Answer(bodies.SUBSCRIPTION, "The subscription")},
@@ -204,8 +206,7 @@ class SubscriptionItem:
             wanted = store.requests.wanted(call, before.instance_kind, before)
             after = msgspec.structs.replace(
                 before,
-                user_id=call.context.user_id,
-                sees_admin_only=call.context.sees_admin_only,
+                **rights_after(before, call.context),
                 **msgspec.structs.asdict(wanted),
             )
             if store.rows.replace(after) is not None:
@@ -356,6 +357,19 @@ class SubscriptionList:
             state=query.get("state"),
         )
         call.answer_page("subscriptions", rows, lambda row: row[0].id, lambda row: self._store.document(call, row))
+
+
+def rights_of(context: RequestContext) -> dict[str, Any]:
+    """The rights of a caller, as a subscription has them."""
+    return {"sees_admin_only": context.sees_admin_only, "sees_all_projects": context.scope is None}
+
+
+def rights_after(before: SubscriptionRow, context: RequestContext) -> dict[str, Any]:
+    """The rights after a write: those of the owner's present token. Another caller never lifts them."""
+    rights = rights_of(context)
+    if context.user_id == before.user_id:
+        return rights
+    return {right: value and getattr(before, right) for right, value in rights.items()}
 
 
 def absent(instance_id: str, name: str) -> Problem:

@@ -209,7 +209,13 @@ class Case:
     def status(self, only=None, full=False):
         view = self.world.model.snapshot()
         return status_document(
-            view, KINDS, "vnf_instance", self.vnf, full=full, hidden_of=lambda kind: KINDS[kind].admin_only, only=only
+            view,
+            KINDS,
+            "vnf_instance",
+            self.vnf,
+            full=full,
+            hidden_of=lambda kind, _: KINDS[kind].admin_only,
+            only=only,
         )
 
 

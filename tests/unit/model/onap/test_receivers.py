@@ -55,10 +55,10 @@ def visible(model, filter):
     """(kind, id) -> document, of what exists and passes the filter."""
     view = model.snapshot()
     return {
-        (name, i): resource_document(kind, entity, full=filter.full, hidden=filter.hidden.get(name, {}))
+        (name, i): resource_document(kind, entity, full=filter.full, hidden=filter.hidden_of(name, view.get(name, i)))
         for name, kind in KINDS.items()
         for i in view.ids(name)
-        if filter.selects(name, i) and filter.admits(entity := view.get(name, i))
+        if filter.selects(name, i) and filter.admits(name, entity := view.get(name, i))
     }
 
 

@@ -606,6 +606,7 @@ def _create_subscriptions() -> None:
         sa.Column("owner", sa.String(length=255), nullable=False),
         sa.Column("user_id", sa.String(length=255)),
         sa.Column("sees_admin_only", sa.Boolean(), nullable=False),
+        sa.Column("sees_all_projects", sa.Boolean(), nullable=False),
         sa.Column("callback_url", _LONG_TEXT, nullable=False),
         sa.Column("min_notify_interval", sa.Double(), nullable=False),
         sa.Column("metadata", JsonDocument(), nullable=False),

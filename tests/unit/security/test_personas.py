@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Keystone's default roles may do by each rule of the policy: admin, manager, member, reader, service."""
+
+from __future__ import annotations
+
+import pytest
+from keystonemiddleware.fixture import AuthTokenFixture
+from oslo_policy import policy
+
+from tests.unit.api.conftest import conf, store  # noqa: F401 - fixtures
+from tests.unit.security.callers import OTHER, OWN, Api
+from watcher_sync.api.http import openapi
+from watcher_sync.api.http.request_context import ContextFactory
+from watcher_sync.api.http.rules import rules_of
+from watcher_sync.api.service import Service
+from watcher_sync.assembly.api import make_routes
+from watcher_sync.dispatch import load_handlers
+
+ROLES = ("admin", "manager", "member", "reader", "service")
+IMPLIED = {
+    "admin": ROLES[:4],
+    "manager": ROLES[1:4],
+    "member": ROLES[2:4],
+    "reader": ROLES[3:4],
+    "service": ("service",),
+}
+"""Role -> the roles that a token of Keystone has with it."""
+
+ADMIN, MANAGE, WRITE, READ, BRING = {"admin"}, set(ROLES[:2]), set(ROLES[:3]), set(ROLES[:4]), {"admin", "service"}
+SEE = {"admin", "readers of the system"}
+"""Who may."""
+
+RULES = {
+    "events:create:other": ADMIN,
+    "provider_bindings:delete": ADMIN,
+    "vnf_instances:unmapped_namespace": ADMIN,
+    "vnf_instances:foreign_namespace": ADMIN,
+    "vnf_instances:force_end_operation": MANAGE,
+    **dict.fromkeys(
+        ("quarantine:list", "quarantine:show", "quarantine:drop", "quarantine:replay", "parked:list"), ADMIN
+    ),
+    **{f"events:create:{dialect}": BRING for dialect in ("dcm", "federation", "kubernetes", "nova")},
+    **{
+        f"{plural}:{what}": SEE
+        for plural in ("aggregates", "clusters", "compute_nodes", "providers", "provider_bindings")
+        for what in ("list", "show", "history")
+    },
+    **dict.fromkeys(
+        ("compute_model:show", "engines:list", "sources:list", "sources:show", "states:list", "topology:show",
+         "all_projects", "admin_only_fields"),
+        SEE,
+    ),
+    **{
+        f"{plural}:{what}": READ
+        for plural in ("instances", "pods", "workloads", "service_type_instances", "vnf_instances")
+        for what in ("list", "show", "history")
+    },
+    **dict.fromkeys(
+        ("vnf_instances:operations", "subscriptions:list", "subscriptions:show", "subscriptions:deliveries",
+         "instance_status:show", "watchtopics:list", "watchtopics:show", "watchtopics:events", "events:list",
+         "diff:list", "drifts:list", "search:list"),
+        READ,
+    ),
+    **{f"{plural}:{what}": WRITE for plural in ("service_type_instances", "vnf_instances")
+       for what in ("create", "replace", "delete")},
+    **dict.fromkeys(
+        ("vnf_instances:operate", "vnf_instances:sync", "subscriptions:create", "subscriptions:replace",
+         "subscriptions:delete", "subscriptions:test", "subscriptions:replay", "watchtopics:create",
+         "watchtopics:delete"),
+        WRITE,
+    ),
+}  # fmt: skip
+"""Rule -> who may, on what belongs to its own project."""
+
+NAMED = {"admin_required", "service_role", "system_reader", "project_reader", "project_member", "project_manager"}
+EVERYBODY = {"page:show", "versions:show", "login:create"}
+
+
+@pytest.fixture
+def contexts(conf, store):  # noqa: F811
+    operations = openapi.operations(make_routes(Service(conf, store), load_handlers(conf)))
+    rules = rules_of((template, method, op) for template, method, op in operations)
+    return ContextFactory(conf, rules, "keystone"), {rule.name for rule in rules}
+
+
+def context(factory, roles, *, project_id=None, system=False):
+    """The context of a request that keystonemiddleware has checked."""
+    environ = {
+        "HTTP_X_IDENTITY_STATUS": "Confirmed", "HTTP_X_USER_ID": "u", "HTTP_X_ROLES": ",".join(roles),
+        "keystone.token_info": {"token": {"system": {"all": True}} if system else {}},
+    }  # fmt: skip
+    return factory.of_environ(environ | ({} if project_id is None else {"HTTP_X_PROJECT_ID": project_id}))
+
+
+def test_each_rule_of_the_policy_is_in_the_table(contexts):
+    assert contexts[1] == {*RULES, *NAMED, *EVERYBODY}
+
+
+@pytest.mark.parametrize("roles", [IMPLIED, {role: (role,) for role in ROLES}], ids=["implied", "alone"])
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_may_what_the_table_says_and_only_in_its_own_project(contexts, role, roles):
+    """A JWT may have a role without those that Keystone implies."""
+    factory, _ = contexts
+    of_project = context(factory, roles[role], project_id=OWN)
+    of_system = context(factory, roles[role], system=True)
+    everywhere, wrong = role in ("admin", "service"), []
+    for rule, who in RULES.items():
+        in_system = role in who if everywhere else who is SEE or who is READ
+        wanted = (role in who, role in who and everywhere, in_system)
+        found = (
+            of_project.may_on(rule, OWN),
+            of_project.may_on(rule, OTHER) or of_project.may_on(rule, None),
+            of_system.may_on(rule, None),
+        )
+        if found != wanted:
+            wrong.append((rule, found, wanted))
+    assert not wrong
+
+
+@pytest.fixture
+def api(conf, store):  # noqa: F811
+    with AuthTokenFixture() as fixture:
+        api = Api(conf, store, fixture)
+        api.fill()
+        yield api
+
+
+FORCED = {"force": "true", "state": "FAILED"}
+
+
+def test_a_manager_ends_the_operation_of_another_user_by_force_in_its_own_project_only(api):
+    entity_id = api.made("vnf_instances")
+    operation, _ = api.operation(entity_id, "member")
+    path = f"/v1/vnf_instances/{entity_id}/operations/{operation}"
+    refused = {"member": 403, "reader": 403, "service": 403, "own_service": 403, "system_manager": 403,
+               "strange_manager": 404, "stranger": 404}  # fmt: skip
+    for caller, status in refused.items():
+        assert api(caller, "DELETE", path, params=FORCED).status_code == status, caller
+    assert api("manager", "DELETE", path).status_code == 403
+    assert api("manager", "PUT", path).status_code == 403
+    assert api("member", "GET", path).json["state"] == "RUNNING"
+    assert api("manager", "DELETE", path, params=FORCED).status_code == 204
+    assert api("member", "GET", path).json["state"] == "FAILED"
+
+
+@pytest.fixture
+def with_operate(conf, store, tmp_path):  # noqa: F811
+    """Makes an API whose policy file has this rule for operations."""
+    with AuthTokenFixture() as fixture:
+
+        def make(rule):
+            file = tmp_path / "policy.yaml"
+            file.write_text(f"'vnf_instances:operate': '{rule}'\n")
+            policy.Enforcer(conf)  # registers the options
+            conf.set_override("policy_file", str(file), group="oslo_policy")
+            api = Api(conf, store, fixture)
+            api.fill()
+            return api
+
+        yield make
+
+
+def test_a_policy_that_lets_others_operate_lets_no_manager_of_another_project_end_by_force(with_operate):
+    api = with_operate("role:member or role:manager")
+    entity_id = api.made("vnf_instances")
+    operation, _ = api.operation(entity_id, "member")
+    path = f"/v1/vnf_instances/{entity_id}/operations/{operation}"
+    assert api("strange_manager", "DELETE", path, params=FORCED).status_code == 404
+    assert api("manager", "DELETE", path, params=FORCED).status_code == 204
+
+
+def test_a_policy_lets_a_service_lease_the_instances_of_all_projects_and_end_only_its_own_operations(with_operate):
+    api = with_operate("rule:project_member or rule:admin_required or rule:service_role")
+    entity_id = api.made("vnf_instances")
+    operation, secret = api.operation(entity_id, "service")
+    path = f"/v1/vnf_instances/{entity_id}/operations/{operation}"
+    assert api("service", "PUT", path, headers=secret).status_code == 200
+    assert api("service", "DELETE", path, headers=secret).status_code == 204
+    of_member, _ = api.operation(entity_id, "member")
+    path = path.replace(operation, of_member)
+    assert api("service", "DELETE", path).status_code == 404
+    assert api("service", "DELETE", path, params=FORCED).status_code == 403
+
+
+def test_a_manager_has_no_right_of_an_administrator(api):
+    body = {"cluster": "edge", "vnfd_id": "d", "vdus": {"V": {"workload": {"kind": "Pod", "name": "p"}, "initial": 1}}}
+    for namespace in ("kube-system", "theirs"):
+        assert api("manager", "POST", "/v1/vnf_instances", json={**body, "namespace": namespace}).status_code == 403
+    given = {**body, "namespace": "default", "project_id": OTHER}
+    assert api("manager", "POST", "/v1/vnf_instances", json=given).status_code == 403
+    assert api("manager", "GET", "/v1/instances", params={"all_projects": "true"}).status_code == 403
+    (server,) = api("manager", "GET", "/v1/instances").json["instances"]
+    assert "host" not in server
