@@ -14,6 +14,9 @@ from __future__ import annotations
 
 import signal
 import sys
+from types import FrameType
+
+from watcher_sync.exceptions import Interrupted
 
 
 def client() -> None:
@@ -53,9 +56,15 @@ def api() -> None:
 
 
 def accept_interrupt() -> None:
-    """Set Python's own handler of SIGINT where the process inherits that it is ignored. For the main thread."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Have SIGINT interrupt the process, also where it inherits that the signal is ignored. For the main thread.
+
+    No handler of a plugin raises :class:`Interrupted`, so a ``KeyboardInterrupt`` of a plugin is never taken for it.
+    """
+    signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise Interrupted
 
 
 def _set_up_service() -> None:

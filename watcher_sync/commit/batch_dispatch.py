@@ -25,7 +25,15 @@ from watcher_sync.commit.authorisation import Authority, with_envelope
 from watcher_sync.commit.batch import Batch, Dispatched
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import NATIVE, Event
-from watcher_sync.exceptions import UNAUTHORISED, InvalidEvent, NotYet, UnauthorisedEvent, interrupts
+from watcher_sync.exceptions import (
+    UNAUTHORISED,
+    InvalidEvent,
+    NotYet,
+    UnauthorisedEvent,
+    described,
+    interrupts,
+    text_of,
+)
 from watcher_sync.handlers import sortable
 from watcher_sync.model.changes import Outcome
 from watcher_sync.model.clock import ClockLimit, limit_at, reset_limit, set_limit
@@ -180,7 +188,7 @@ class BatchDispatch:
                     sortable.check_times(event, limit)
                 outcome = transaction.apply(event, entry.call(event, transaction) or ())
             except InvalidEvent as exc:
-                work.quarantined.append(RefusedEvent(event, str(exc)[:_MAX_REASON_LENGTH]))
+                work.quarantined.append(RefusedEvent(event, text_of(exc)[:_MAX_REASON_LENGTH]))
                 if isinstance(exc, UnauthorisedEvent):
                     work.unauthorised.append(event)
                 outcome = Outcome.QUARANTINED
@@ -191,7 +199,7 @@ class BatchDispatch:
                 # A plugin's bug quarantines its own event only, even one that would end the thread.
                 if interrupts(exc):
                     raise
-                reason = f"the handler {entry.handler} failed: {type(exc).__name__}: {exc}"
+                reason = f"the handler {entry.handler} failed: {described(exc)}"
                 work.quarantined.append(RefusedEvent(event, reason[:_MAX_REASON_LENGTH], traceback.format_exc()))
                 self._failures.log_failure(entry.handler, reason)
                 outcome = Outcome.QUARANTINED
