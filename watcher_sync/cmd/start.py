@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entry points of the client and of the services: they set up signals before they import any library.
 
-The default action of SIGHUP ends a process. A service ignores it from the start until it handles it. When it does, it
-reads its files again, so no SIGHUP is lost.
+SIGTERM ends a service that has not started at once. The default action of SIGHUP ends a process. A service ignores it
+from the start until it handles it. When it does, it reads its files again, so no SIGHUP is lost.
 
 A shell without job control starts background jobs with SIGINT ignored, and Python leaves it so. SIGINT would have no
 effect on such a job and on its children.
@@ -12,6 +12,7 @@ Most commands of the client only send requests to an API, so the client does not
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from types import FrameType
@@ -68,6 +69,10 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 def _set_up_service() -> None:
-    """Ignore SIGHUP until another function of this process sets a handler, and accept SIGINT. For the main thread."""
+    """End at SIGTERM and ignore SIGHUP until another function of this process sets handlers, and accept SIGINT.
+
+    For the main thread.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     accept_interrupt()
