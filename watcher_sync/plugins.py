@@ -16,7 +16,7 @@ from stevedore import ExtensionManager
 from watcher_sync.exceptions import interrupts
 
 
-class Plugin(msgspec.Struct, frozen=True):
+class LoadedPlugin(msgspec.Struct, frozen=True):
     """A plugin that was loaded."""
 
     name: str
@@ -26,7 +26,7 @@ class Plugin(msgspec.Struct, frozen=True):
     """What the entry point names."""
 
 
-def load_plugins(namespace: str, failed: Callable[[str, BaseException], None]) -> list[Plugin]:
+def load_plugins(namespace: str, failed: Callable[[str, BaseException], None]) -> list[LoadedPlugin]:
     """Load the plugins of a namespace, in the order of their installation.
 
     :param failed: called with the name of each plugin whose module raises something, and what it raises.
@@ -35,7 +35,7 @@ def load_plugins(namespace: str, failed: Callable[[str, BaseException], None]) -
     found = []
     for entry_point in listing.list_entry_points():
         try:
-            found.append(Plugin(entry_point.name, entry_point.module, entry_point.load()))
+            found.append(LoadedPlugin(entry_point.name, entry_point.module, entry_point.load()))
         except BaseException as exc:
             if interrupts(exc):
                 raise

@@ -43,7 +43,7 @@ _SHOWN: Final = 128
 """Characters of an id in the log."""
 
 
-class _State(msgspec.Struct, array_like=True):
+class _FileState(msgspec.Struct, array_like=True):
     """What the file has beside the mark."""
 
     leads: bool = False
@@ -100,11 +100,11 @@ class Suspects:
             return
         except (msgspec.MsgspecError, struct.error) as exc:
             self._fail(f"it has something else: {exc}")
-            state, mark = _State(), []
+            state, mark = _FileState(), []
         self.unclean_ends = state.unclean_ends + state.leads
         self.ends = {(source, name): ends for source, name, ends in state.ends}
         self._refused = dict.fromkeys(state.refused)
-        for key in {_key(*marked) for marked in mark if state.leads}:
+        for key in {_key(*marked) for marked in mark}:
             self.ends[key] = self.ends.get(key, 0) + 1
         self._forget_at = self._monotonic() + _EXPECTED_SECONDS
         self._store(leads=True)
@@ -196,7 +196,7 @@ class Suspects:
     def _store(self, *, leads: bool) -> None:
         """Write the state with an empty mark."""
         ends = [(*key, count) for key, count in self.ends.items()]
-        self._state = msgspec.msgpack.encode(_State(leads, self.unclean_ends, ends, list(self._refused)))
+        self._state = msgspec.msgpack.encode(_FileState(leads, self.unclean_ends, ends, list(self._refused)))
         self._write(b"")
 
     def _write(self, mark: bytes) -> None:
@@ -249,14 +249,14 @@ def _key(source: str, event_type: str, name: str) -> Key:
     return source, name.partition("/")[0] if event_type.startswith("kubernetes.") else name
 
 
-def _read(file: int) -> tuple[_State, list[Marked]]:
+def _read(file: int) -> tuple[_FileState, list[Marked]]:
     """:raises OSError, msgspec.MsgspecError, struct.error: the file cannot be read, or has something else."""
     data = os.pread(file, os.fstat(file).st_size, 0)
     if not data:
-        return _State(), []
+        return _FileState(), []
     state, mark = _HEADER.unpack_from(data)
     body = memoryview(data)[_HEADER.size :]
     return (
-        msgspec.msgpack.decode(body[:state], type=_State),
+        msgspec.msgpack.decode(body[:state], type=_FileState),
         msgspec.msgpack.decode(body[state : state + mark], type=list[Marked]) if mark else [],
     )

@@ -54,6 +54,7 @@ def test_a_leading_engine_with_a_fresh_source_is_ready_and_an_ended_one_is_not_e
                 "database": {"ok": True},
                 "lease": {"ok": True},
                 "watchdog": {"ok": True},
+                "suspects": {"ok": True},
                 "sources": {"spoken": {"ok": True}},
             },
         },
