@@ -182,8 +182,8 @@ class Suspects:
             return ""
         (source, name), count = max(ends.items(), key=lambda item: item[1])
         return (
-            f"{len(ends)} events were in hand when the process ended and are not committed yet, such as "
-            f"{name[:_SHOWN]!r} of source {source}, at {count} ends"
+            f"events that were in hand when the process ended are not committed yet: {len(ends)}, such as "
+            f"{name[:_SHOWN]!r} of source {source}, with {count} ends"
         )
 
     def _has_suspect(self, events: Sequence[Event]) -> bool:

@@ -78,7 +78,7 @@ def test_the_events_of_the_last_batch_are_suspects_and_are_marked_one_by_one(mak
     assert make().begin(events("a", "b", "c")) is False
     second = make()
     assert second.ends == {("nova", name): 1 for name in "abc"}
-    assert "3 events were in hand" in second.problem
+    assert "not committed yet: 3, such as" in second.problem
     assert second.begin(events("x", "b")) is True
     assert second.take(event("b")) is None
     assert in_hand(path_of(str(tmp_path), "default")) == "source nova: 'b' of type 'test'"
