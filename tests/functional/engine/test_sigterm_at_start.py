@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.functional.engine.driving import Installation
-from tests.functional.engine.test_sighup_at_start import _site, _started, _wait_until_serving
+from tests.functional.engine.test_sighup_at_start import _site, _started, _wait_until_serving, handles_sighup
 from tests.waiting import Deadline, deadline, wait_until
 
 SERVICES = ("engine", "outlet", "api")
@@ -41,13 +41,13 @@ def test_a_sigterm_in_the_first_seconds_ends_a_service_at_once_with_status_0(
 
 
 @pytest.mark.parametrize("service", SERVICES)
-@pytest.mark.parametrize("moment", ["the handler of SIGTERM", "a worker", "its port"])
+@pytest.mark.parametrize("moment", ["its first step", "a worker", "its port"])
 def test_a_sigterm_at_a_step_of_the_start_ends_a_service_at_once_with_status_0(
     install: Callable[..., Installation], sqlite_url: str, service: str, moment: str
 ) -> None:
     site = _site(install, sqlite_url)
     with _started(site, service) as process:
-        wait_until(lambda: _catches(process.pid, signal.SIGTERM), what="the handler of SIGTERM")
+        wait_until(lambda: handles_sighup(process.pid), what="the first step of the start")
         if moment == "a worker" and service != "api":
             wait_until(lambda: process.workers, what=moment)
         elif moment == "its port":
