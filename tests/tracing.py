@@ -177,6 +177,7 @@ class Site:
         opts.register_opts(self.conf)
         database.register_opts(self.conf)
         self.conf([], default_config_files=[], default_config_dirs=[])
+        self.conf.set_override("state_path", str(folder))
         self.conf.set_override("connection", f"sqlite:///{folder / 'ws.sqlite'}", group="database")
         self.store = Store(database.open_database(self.conf), builtin_kinds())
         migrate(self.store)

@@ -19,6 +19,7 @@
 ``model``       The entity kinds, the replica in memory, and the ordering guard
 ``operations``  Operation leases: one life-cycle operation or sync per entity at a time
 ``periodic``    One log line for each outage, and threads that work again and again
+``plugins``     Loads the installed plugins of a namespace of entry points
 ``read``        Every reader of the model or of the journal
 ``reconcile``   Lists the live systems, reports drifts, and repairs the model
 ``sources``     The drivers of the transports

@@ -21,14 +21,14 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
-from stevedore import ExtensionManager
 
 from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.events import Event
-from watcher_sync.exceptions import PluginConflict
+from watcher_sync.exceptions import PluginConflict, described, interrupts, text_of
 from watcher_sync.model.changes import Change
 from watcher_sync.model.scopes import DeclaresScopes, EntityScope
 from watcher_sync.model.view import View
+from watcher_sync.plugins import load_plugins
 
 LOG = logging.getLogger(__name__)
 
@@ -216,14 +216,12 @@ def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
     projects = namespace_projects(conf)
     failures: list[Failure] = []
 
-    def failed(_manager: object, entry_point: object, exc: BaseException) -> None:
-        name = getattr(entry_point, "name", str(entry_point))
-        LOG.error("The handler plugin %s cannot be loaded: %s", name, exc)
-        failures.append(Failure(name, f"{type(exc).__name__}: {exc}"))
+    def failed(name: str, exc: BaseException) -> None:
+        LOG.error("The handler plugin %s cannot be loaded: %s", name, text_of(exc))
+        failures.append(Failure(name, described(exc)))
 
-    manager: ExtensionManager[Any] = ExtensionManager(NAMESPACE, on_load_failure_callback=failed)
     handlers: dict[str, Handles] = {}
-    for extension in manager:
+    for extension in load_plugins(NAMESPACE, failed):
         if extension.name in handlers:
             raise PluginConflict(
                 f"two packages install a handler named {extension.name!r}: "
@@ -237,8 +235,10 @@ def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
             failures.extend(Failure(*failure) for failure in getattr(handler, "failures", ()))
         except PluginConflict:
             raise
-        except Exception as exc:  # noqa: BLE001 - a plugin's own failure, reported and shown
-            failed(manager, extension.entry_point, exc)
+        except BaseException as exc:
+            if interrupts(exc):
+                raise
+            failed(extension.name, exc)
     return Dispatcher(handlers.items(), failures)
 
 

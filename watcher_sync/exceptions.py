@@ -7,6 +7,7 @@ stderr. Its exit status is 2 for a :class:`ConfigError` and 1 for every other :c
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Mapping
 from typing import Any, Final
@@ -24,12 +25,38 @@ class PluginConflict(ConfigError):
     """Two plugins claim the same thing; the message names both."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """SIGINT has come. Our executables raise it, and no plugin does."""
+
+
 def interrupts(error: BaseException) -> bool:
     """Return whether an exception from a plugin's code is a signal to the process, and not the plugin's own.
 
-    Python runs signal handlers in the main thread only. So elsewhere no exception may end a supervised loop.
+    Python runs signal handlers in the main thread only. So elsewhere no exception may end a supervised loop. Where a
+    program other than ours sets no handler of SIGINT, Python raises a plain ``KeyboardInterrupt``.
     """
-    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+    if isinstance(error, Interrupted):
+        return True
+    return (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+
+
+def text_of(error: BaseException) -> str:
+    """The message of an exception of a plugin, whose ``__str__`` may raise, too."""
+    try:
+        return str(error)
+    except BaseException as exc:
+        if interrupts(exc):
+            raise
+        return "(its text cannot be read)"
+
+
+def described(error: BaseException) -> str:
+    """The type and the message of an exception of a plugin."""
+    return f"{type(error).__name__}: {text_of(error)}"
 
 
 class InvalidEvent(WatcherSyncError):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from oslo_log import log as logging
 
-from watcher_sync.exceptions import WatcherSyncError
+from watcher_sync.exceptions import WatcherSyncError, interrupts, text_of
 
 
 class Outage:
@@ -28,13 +28,13 @@ class Outage:
         self.reason = ""
         """Of the last failure; empty: there is no outage."""
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: BaseException) -> None:
         """An attempt failed, and is repeated. An error that is not ours is logged with its traceback."""
         if not self.reason:
             is_known = isinstance(error, (WatcherSyncError, OSError))
             level = logging.WARNING if is_known else logging.ERROR
             self._log.log(level, "%s, retrying: %s", self._failing, error, exc_info=None if is_known else error)
-        self.reason = str(error) or type(error).__name__
+        self.reason = text_of(error) or type(error).__name__
 
     def succeeded(self) -> None:
         """An attempt succeeded."""
@@ -47,7 +47,9 @@ class Outage:
         try:
             if work() is not False:
                 self.succeeded()
-        except Exception as exc:  # noqa: BLE001 - the edge of a thread
+        except BaseException as exc:
+            if interrupts(exc):
+                raise
             self.failed(exc)
 
 

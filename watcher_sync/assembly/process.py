@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import faulthandler
 import gc
 import glob
 import importlib.metadata
 import io
 import logging as stdlib_logging
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import psutil
 from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_reports import opts as reports
@@ -26,6 +29,9 @@ from watcher_sync.conf import keystone, opts, reconcile_nova, strict
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, WatcherSyncError
 from watcher_sync.storage.database import database, file_modes
+
+if TYPE_CHECKING:
+    import cotyledon
 
 LOG = logging.getLogger(__name__)
 
@@ -48,12 +54,16 @@ def prepare() -> None:
     * The garbage collector runs rarely. Tens of thousands of events a second come and go, without reference cycles.
       With the default thresholds the collector would take a fifth of the time.
     * The memory of large bodies returns to the system.
+    * A fatal signal, such as SIGSEGV, writes the stacks of all threads to stderr.
     """
     _configure_allocator()
     file_modes.restrict_umask()
     backend.init_backend(backend.BackendType.THREADING)
     gc.set_threshold(50_000, 20, 50)
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
+    if not faulthandler.is_enabled():
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # stderr has no file
+            faulthandler.enable()
 
 
 def make_conf(
@@ -169,6 +179,46 @@ def when_the_database_answers(
                 LOG.warning("The database is unavailable: %s; retrying %s, every %g s", exc, limit, interval)
         failures += 1
         wait(interval)
+
+
+_OF_WORKERS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""The signals that a worker process handles."""
+
+
+def run_workers(manager: cotyledon.ServiceManager, in_hand: Callable[[], str] | None = None) -> None:
+    """Run the worker processes of a manager until SIGTERM. Each end that nothing asked for is logged.
+
+    A signal that comes after the fork, before the worker has its handlers, waits for :func:`accept_signals`. Without
+    this the worker would lose it, and run on. The master kills workers that do not end in time.
+
+    :param in_hand: returns what the ended process had in hand.
+    """
+
+    def report(_service: Any, worker: int, status: int) -> None:
+        how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"exited with status {status}"
+        what = f"; in hand: {in_hand()}" if in_hand is not None else ""
+        LOG.error("Worker process %d %s and is started again%s", worker, how, what)
+
+    def give_up(_number: int, _frame: Any) -> None:
+        LOG.error("The worker processes did not end in time; killing them")
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+        os._exit(1)
+
+    manager.register_hooks(on_dead_worker=report)
+    # cotyledon's own handler has no effect while the master waits for its workers.
+    signal.signal(signal.SIGALRM, give_up)
+    os.register_at_fork(
+        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, _OF_WORKERS),
+        after_in_parent=accept_signals,
+    )
+    manager.run()
+
+
+def accept_signals() -> None:
+    """Accept the signals that were held back since the fork. Call it in a worker process that has its handlers."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _OF_WORKERS)
 
 
 def _restrict_log_files() -> None:

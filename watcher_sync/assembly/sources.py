@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
-from stevedore import ExtensionManager
 
 from watcher_sync.commit.authorisation import API, REPLAY, Authority, Grant
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.supervision import MakeSource
-from watcher_sync.exceptions import ConfigError, SourceError
+from watcher_sync.exceptions import ConfigError, SourceError, text_of
 from watcher_sync.model.scopes import EntityScope
+from watcher_sync.plugins import load_plugins
 from watcher_sync.sources.base import Source
 from watcher_sync.storage.writing.source_cursors import next_epoch
 from watcher_sync.storage.writing.store import Store
@@ -34,11 +33,10 @@ LOG = logging.getLogger(__name__)
 @functools.cache
 def load_drivers() -> dict[str, type[Source]]:
     """Name -> class of the drivers that can be imported."""
-    manager: ExtensionManager[Any] = ExtensionManager(
-        opts.SOURCES,
-        on_load_failure_callback=lambda _m, e, exc: LOG.error("source driver %s: cannot be loaded: %s", e.name, exc),
+    found = load_plugins(
+        opts.SOURCES, lambda name, exc: LOG.error("source driver %s: cannot be loaded: %s", name, text_of(exc))
     )
-    return {extension.name: extension.plugin for extension in manager}
+    return {driver.name: driver.plugin for driver in found}
 
 
 def missing_declaration(driver: str, cls: type[Source]) -> str | None:

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
-from stevedore import ExtensionManager
 
+from watcher_sync.exceptions import text_of
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Entity, Kinds
+from watcher_sync.plugins import load_plugins
 from watcher_sync.storage.database.database import open_database
 from watcher_sync.storage.database.time_limits import CommitWatch
 from watcher_sync.storage.schema import schema
@@ -31,11 +31,10 @@ def load_kinds() -> Kinds:
     :raises PluginConflict: two plugins declare the same kind.
     """
     kinds = builtin_kinds()
-    manager: ExtensionManager[Any] = ExtensionManager(
-        ENTITIES,
-        on_load_failure_callback=lambda _m, e, exc: LOG.error("entity plugin %s: cannot be loaded: %s", e.name, exc),
+    found = load_plugins(
+        ENTITIES, lambda name, exc: LOG.error("entity plugin %s: cannot be loaded: %s", name, text_of(exc))
     )
-    for extension in sorted(manager, key=lambda e: e.name):
+    for extension in sorted(found, key=lambda e: e.name):
         if not (inspect.isclass(extension.plugin) and issubclass(extension.plugin, Entity)):
             LOG.error("entity plugin %s: is not an Entity class", extension.name)
             continue

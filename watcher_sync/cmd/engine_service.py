@@ -25,6 +25,7 @@ from oslo_log import log as logging
 
 from watcher_sync.assembly import process
 from watcher_sync.assembly.engine import assemble
+from watcher_sync.commit.suspects import in_hand, path_of
 from watcher_sync.engine import guru_report
 from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.monitoring_http import MonitoringServer, check_port, make_application
@@ -41,6 +42,7 @@ class EngineService(cotyledon.Service):
 
     def __init__(self, worker_id: WorkerId, conf: cfg.ConfigOpts, started_at: float) -> None:
         super().__init__(worker_id)
+        process.accept_signals()
         self._conf = conf
         process.reload_if_written(conf, started_at)
         self._engine = assemble(conf)
@@ -92,7 +94,7 @@ def _main(argv: list[str]) -> int:
     guru_report.forward_signal()
     manager = cotyledon.ServiceManager(graceful_shutdown_timeout=conf.engine.graceful_shutdown_timeout + 5)
     manager.add(EngineService, workers=1, args=(conf, started_at))
-    manager.run()
+    process.run_workers(manager, lambda: in_hand(path_of(conf.state_path, conf.engine.group)))
     return 0
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import abc
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -54,8 +55,10 @@ class _OutletService(cotyledon.Service, abc.ABC):
 
     def __init__(self, worker_id: WorkerId, conf: cfg.ConfigOpts, started_at: float) -> None:
         super().__init__(worker_id)
+        process.accept_signals()
         process.reload_if_written(conf, started_at)
         self._conf = conf
+        self._started = threading.Event()
         self._outlet, self._monitoring = self._assemble(conf, worker_id)
 
     @abc.abstractmethod
@@ -66,9 +69,12 @@ class _OutletService(cotyledon.Service, abc.ABC):
         """Begin to deliver or to serve."""
         self._outlet.start()
         self._monitoring.start()
+        self._started.set()
 
     def terminate(self) -> None:
         """Finish the attempts under way, or end the streams, and stop."""
+        # Another thread runs the start. A signal may come before it.
+        self._started.wait(_STOP_SECONDS)
         self._outlet.stop(_STOP_SECONDS)
         self._monitoring.stop()
 
@@ -136,7 +142,7 @@ def _main(argv: list[str]) -> int:
         manager.add(WebhookService, workers=conf.outlet_webhook.workers, args=(conf, started_at))
     if has_watch:
         manager.add(WatchStreamService, workers=1, args=(conf, started_at))
-    manager.run()
+    process.run_workers(manager)
     return 0
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entry points of the client and of the services: they set up signals before they import any library.
 
-The default action of SIGHUP ends a process. A service ignores it from the start until it handles it. When it does, it
-reads its files again, so no SIGHUP is lost.
+SIGTERM ends a service that has not started at once. The default action of SIGHUP ends a process. A service ignores it
+from the start until it handles it. When it does, it reads its files again, so no SIGHUP is lost.
 
 A shell without job control starts background jobs with SIGINT ignored, and Python leaves it so. SIGINT would have no
 effect on such a job and on its children.
@@ -12,8 +12,12 @@ Most commands of the client only send requests to an API, so the client does not
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from types import FrameType
+
+from watcher_sync.exceptions import Interrupted
 
 
 def client() -> None:
@@ -53,12 +57,22 @@ def api() -> None:
 
 
 def accept_interrupt() -> None:
-    """Set Python's own handler of SIGINT where the process inherits that it is ignored. For the main thread."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Have SIGINT interrupt the process, also where it inherits that the signal is ignored. For the main thread.
+
+    No handler of a plugin raises :class:`Interrupted`, so a ``KeyboardInterrupt`` of a plugin is never taken for it.
+    """
+    signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise Interrupted
 
 
 def _set_up_service() -> None:
-    """Ignore SIGHUP until another function of this process sets a handler, and accept SIGINT. For the main thread."""
+    """End at SIGTERM and ignore SIGHUP until another function of this process sets handlers, and accept SIGINT.
+
+    For the main thread.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     accept_interrupt()

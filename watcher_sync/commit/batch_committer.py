@@ -31,6 +31,7 @@ from watcher_sync.commit.doubts import Doubts
 from watcher_sync.commit.evaluation import Evaluator, NoEvaluation
 from watcher_sync.commit.spans import BatchTracer
 from watcher_sync.commit.stats import CommitStats
+from watcher_sync.commit.suspects import Suspects
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.exceptions import EntitiesLeased, HeadMoved, RowRefused
 from watcher_sync.model.model import Written
@@ -64,6 +65,7 @@ class BatchCommitter(abc.ABC):
         fence: Callable[[], Fence | None] = lambda: None,
         limits: CommitLimits | None = None,
         in_hand: EventInHand | None = None,
+        suspects: Suspects | None = None,
         doubts: Doubts | None = None,
         tracer: BatchTracer | None = None,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
@@ -77,6 +79,7 @@ class BatchCommitter(abc.ABC):
 
         :param limits: what ``[engine]`` limits; None: the defaults.
         :param in_hand: gets the event that is dispatched, for a watchdog.
+        :param suspects: remembers the events in hand beyond the end of the process; None: they are not remembered.
         :param doubts: gets the entities that a committed batch marked as doubtful; None: they are not collected.
         :param tracer: gets each published batch; None: nothing is traced.
         """
@@ -93,11 +96,14 @@ class BatchCommitter(abc.ABC):
         self._parked = ParkedEvents(store)
         self._awaited = AwaitedEntities(lambda key: self.model.get(*key) is not None)
         self._failures = FailureLog(monotonic)
+        limits = limits or CommitLimits()
+        self._suspects = suspects or Suspects(None, limits)
         self._dispatch = BatchDispatch(
             dispatcher,
             authority=authority,
-            limits=limits or CommitLimits(),
+            limits=limits,
             in_hand=in_hand or EventInHand(),
+            suspects=self._suspects,
             failures=self._failures,
             now=now,
             monotonic=monotonic,
@@ -272,6 +278,8 @@ class BatchCommitter(abc.ABC):
         if work.unauthorised:
             self.stats.unauthorised.update([event.source for event in work.unauthorised])
             self._failures.log_unauthorised(work.quarantined)
+        if self._suspects.ends:
+            self._suspects.passed(pending.batch.events)
         self._awaited.add([(parked.kind, parked.entity_id) for parked in work.parked])
         self._awaited.add_tried(work.waiting)
         self._mark_appeared(work.transaction.written())

@@ -23,9 +23,18 @@ from oslo_log import log as logging
 
 from watcher_sync.commit.authorisation import Authority, with_envelope
 from watcher_sync.commit.batch import Batch, Dispatched
+from watcher_sync.commit.suspects import Suspects
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import NATIVE, Event
-from watcher_sync.exceptions import UNAUTHORISED, InvalidEvent, NotYet, UnauthorisedEvent, interrupts
+from watcher_sync.exceptions import (
+    UNAUTHORISED,
+    InvalidEvent,
+    NotYet,
+    UnauthorisedEvent,
+    described,
+    interrupts,
+    text_of,
+)
 from watcher_sync.handlers import sortable
 from watcher_sync.model.changes import Outcome
 from watcher_sync.model.clock import ClockLimit, limit_at, reset_limit, set_limit
@@ -112,6 +121,8 @@ class CommitLimits(msgspec.Struct, frozen=True):
     """Seconds between two writes of the times at which entities were last seen; read at each write."""
     event_watchdog: float = 10.0
     """Seconds after which an event in hand is reported; 0: never. Read for each decision."""
+    max_deliveries: int = 3
+    """Ends of the process after which an event that was in hand at each is quarantined."""
 
 
 class BatchDispatch:
@@ -124,6 +135,7 @@ class BatchDispatch:
         authority: Authority | None,
         limits: CommitLimits,
         in_hand: EventInHand,
+        suspects: Suspects,
         failures: FailureLog,
         now: Callable[[], datetime.datetime],
         monotonic: Callable[[], float],
@@ -133,6 +145,7 @@ class BatchDispatch:
         self._authority = authority
         self._limits = limits
         self._in_hand = in_hand
+        self._suspects = suspects
         self._failures = failures
         self._now = now
         self._monotonic = monotonic
@@ -147,12 +160,14 @@ class BatchDispatch:
         finally:
             reset_limit(token)
             self._in_hand.end(self._monotonic())
+            self._suspects.end()
 
     def _run_within(self, limit: ClockLimit, transaction: Transaction, batch: Batch) -> Dispatched:
         work = Dispatched(transaction, [], [], [])
         refusal = self._authority.refusal if self._authority is not None and not batch.authorised else _no_refusal
         find, monotonic, hand = self._dispatcher.find, self._monotonic, self._in_hand
         latest, last, utc = limit.latest, limit.microseconds, datetime.UTC
+        has_suspect = self._suspects.begin(batch.events)
         for event in batch.events:
             now = monotonic()
             if now - hand.since > hand.limit:
@@ -172,6 +187,10 @@ class BatchDispatch:
             if entry is None or entry.call is None:
                 work.outcomes.append(Outcome.IGNORED)
                 continue
+            if has_suspect and (refused := self._suspects.take(event)) is not None:
+                work.quarantined.append(RefusedEvent(event, refused))
+                work.outcomes.append(Outcome.QUARANTINED)
+                continue
             try:
                 when, sequence = event.time, event.sequence
                 if (when is not None and (when.tzinfo is not utc or when > latest)) or (
@@ -180,7 +199,7 @@ class BatchDispatch:
                     sortable.check_times(event, limit)
                 outcome = transaction.apply(event, entry.call(event, transaction) or ())
             except InvalidEvent as exc:
-                work.quarantined.append(RefusedEvent(event, str(exc)[:_MAX_REASON_LENGTH]))
+                work.quarantined.append(RefusedEvent(event, text_of(exc)[:_MAX_REASON_LENGTH]))
                 if isinstance(exc, UnauthorisedEvent):
                     work.unauthorised.append(event)
                 outcome = Outcome.QUARANTINED
@@ -191,7 +210,7 @@ class BatchDispatch:
                 # A plugin's bug quarantines its own event only, even one that would end the thread.
                 if interrupts(exc):
                     raise
-                reason = f"the handler {entry.handler} failed: {type(exc).__name__}: {exc}"
+                reason = f"the handler {entry.handler} failed: {described(exc)}"
                 work.quarantined.append(RefusedEvent(event, reason[:_MAX_REASON_LENGTH], traceback.format_exc()))
                 self._failures.log_failure(entry.handler, reason)
                 outcome = Outcome.QUARANTINED

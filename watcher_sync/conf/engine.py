@@ -169,6 +169,21 @@ repeats it after twice the time, four times the time, and so on. Meanwhile ``/re
 does after six times the time. A SIGHUP applies a new value.
 """,
     ),
+    cfg.IntOpt(
+        "max_deliveries",
+        default=3,
+        min=1,
+        mutable=True,
+        help="""
+Ends of the engine's process after which an event that was in hand at each of them is quarantined.
+
+A handler may end the process, such as by a defect in a C extension. The next process finds the events that were in hand
+in a file in ``state_path``, and dispatches them one by one. No handler gets an event that reached this number. A SIGHUP
+applies a new value.
+
+Related options: ``max_deliveries`` of a source with the driver ``nats_jetstream``, which counts deliveries.
+""",
+    ),
     cfg.FloatOpt(
         "liveness_interval",
         default=60,

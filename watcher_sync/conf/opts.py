@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from oslo_config import cfg
 from oslo_db.options import database_opts
-from stevedore import ExtensionManager
 
 from watcher_sync.conf import (
     api,
@@ -30,6 +29,7 @@ from watcher_sync.conf import (
     retention,
     tracing,
 )
+from watcher_sync.plugins import load_plugins
 
 SOURCES = "watcher_sync.sources"
 HANDLERS = "watcher_sync.handlers"
@@ -143,5 +143,5 @@ def set_defaults() -> None:
 
 def plugin_options(namespace: str) -> dict[str, list[cfg.Opt]]:
     """Entry point name -> options of the plugin's class, without the plugins that do not load."""
-    manager: ExtensionManager[Any] = ExtensionManager(namespace, on_load_failure_callback=lambda *_: None)
-    return {e.name: list(getattr(e.plugin, "options", [])) for e in sorted(manager, key=lambda e: e.name)}
+    found = load_plugins(namespace, lambda *_: None)
+    return {e.name: list(getattr(e.plugin, "options", [])) for e in sorted(found, key=lambda e: e.name)}

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from watcher_sync.exceptions import WatcherSyncError
+from watcher_sync.exceptions import Interrupted, WatcherSyncError
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -46,12 +46,12 @@ class DemoFailed(WatcherSyncError):
 
 @contextlib.contextmanager
 def until_interrupted() -> Iterator[threading.Event]:
-    """Set by the first Ctrl-C, SIGTERM or closed terminal; the second one is a KeyboardInterrupt."""
+    """Set by the first Ctrl-C, SIGTERM or closed terminal; the second one raises Interrupted."""
     interrupted = threading.Event()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if interrupted.is_set():
-            raise KeyboardInterrupt
+            raise Interrupted
         interrupted.set()
 
     wanted = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]

@@ -28,6 +28,7 @@ from watcher_sync.commit.doubts import Doubts
 from watcher_sync.commit.evaluation import Evaluator
 from watcher_sync.commit.spans import BatchTracer
 from watcher_sync.commit.stats import CommitStats
+from watcher_sync.commit.suspects import Suspects, path_of
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.consumer import ConsumeLoop, DatabaseHealth, ShutdownState
 from watcher_sync.engine.intake import Intake
@@ -111,6 +112,7 @@ class Engine:
         self._shutdown = ShutdownState()
         self._ended = threading.Event()
         self.watchdog = Watchdog(conf.engine, dispatcher.handler_of)
+        self.suspects = Suspects(path_of(conf.state_path, conf.engine.group), conf.engine)
         self.services = tuple(make(self) for make in services)
         """They run while this engine leads."""
 
@@ -258,6 +260,7 @@ class Engine:
                     fence=self.lease.require_fence,
                     limits=self.conf.engine,
                     in_hand=self.watchdog.in_hand,
+                    suspects=self.suspects,
                     doubts=self.doubts,
                     tracer=self._tracer,
                     now=self.store.time.now,
@@ -310,6 +313,7 @@ class Engine:
         LOG.info("Leading the engine group %s at seq %d", self.lease.name, self.model.generation)
         self._shutdown.lease_lost.clear()
         self._shutdown.history_changed = None
+        self.suspects.open()
         self.intake.open()
         heartbeat = Heartbeat(self.lease, self._lose_lease, self.store.watch)
         heartbeat.start()
@@ -354,6 +358,7 @@ class Engine:
             retention.stop()
             heartbeat.stop()
             self._leave(last_seen)
+        self.suspects.close()
 
     def _consume(self, consumer: ConsumeLoop, last_seen: LastSeenWriter) -> None:
         """Take and commit batches until a stop is requested or the lease is lost."""

@@ -120,6 +120,8 @@ def _engine_section(engine: Engine) -> dict[str, Any]:
         "conflicts": stats.conflicts,
         "refused batches": stats.refused,
         "events": outcomes,
+        "unclean ends": engine.suspects.unclean_ends,
+        "suspects": engine.suspects.problem or "none",
     }
 
 

@@ -2,8 +2,9 @@
 """Readiness of an engine, with a reason for each failed check.
 
 An engine is ready when it leads its group, the database is available, no event holds its thread, and every source is
-fresh. With the reconciler ``nova``, the inventory has to be complete, too. A standby is healthy but not ready, so that
-a load balancer or an operator can see which engine leads.
+fresh. After an unclean end, the events that were in hand have to be committed. With the reconciler ``nova``, the
+inventory has to be complete, too. A standby is healthy but not ready, so that a load balancer or an operator can see
+which engine leads.
 
 Liveness means less: the process answers, the engine's loop has not ended, and no event has held it for very long. An
 outage of the database or of a broker does not affect liveness, because a restart repairs neither.
@@ -34,7 +35,8 @@ class Readiness(msgspec.Struct, frozen=True):
 
     ready: bool
     checks: dict[str, Any]
-    """``database``, ``lease``, ``watchdog``, ``inventory``: a :class:`Check`; ``sources``: name -> :class:`Check`."""
+    """A :class:`Check` of ``database``, ``lease``, ``watchdog``, ``suspects`` and ``inventory``; for ``sources`` one of
+    each name."""
 
 
 def readiness(engine: Engine, now: datetime.datetime) -> Readiness:
@@ -45,8 +47,11 @@ def readiness(engine: Engine, now: datetime.datetime) -> Readiness:
     sources = {name: Check(not why, why) for name, why in stale_sources(engine, now).items()}
     problem = engine.watchdog.problem
     watchdog = Check(not problem, problem)
-    ready = database.ok and lease.ok and watchdog.ok and all(check.ok for check in sources.values())
-    checks: dict[str, Any] = {"database": database, "lease": lease, "watchdog": watchdog, "sources": sources}
+    problem = engine.suspects.problem
+    suspects = Check(not problem, problem)
+    own = {"database": database, "lease": lease, "watchdog": watchdog, "suspects": suspects}
+    ready = all(check.ok for check in own.values()) and all(check.ok for check in sources.values())
+    checks: dict[str, Any] = {**own, "sources": sources}
     for service in engine.services:
         if isinstance(service, HasReadiness):
             more = {name: Check(not why, why) for name, why in service.not_ready().items()}

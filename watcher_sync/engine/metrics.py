@@ -78,6 +78,16 @@ class EngineCollector(Collector):
         )
         leading.add_metric([engine.conf.engine.group], engine.leading)
         yield leading
+        yield _counter(
+            "unclean_ends",
+            "Processes of this engine group on this machine that ended without a stop while they led.",
+            engine.suspects.unclean_ends,
+        )
+        yield _gauge(
+            "suspect_events",
+            "Events that were in hand when a process ended, and are not committed yet.",
+            len(engine.suspects.ends),
+        )
         yield _gauge("database_up", "1 while the database is available.", engine.database_problem is None)
         yield _gauge("intake_events", "Events in the intake that wait for their batch.", engine.intake.waiting())
         in_hand = GaugeMetricFamily(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from oslo_log import log as logging
 
 from watcher_sync.backoff import Backoff
-from watcher_sync.exceptions import DatabaseUnavailable
+from watcher_sync.exceptions import DatabaseUnavailable, described
 from watcher_sync.sources.base import Emit, Source, SourceState, SourceStatus
 
 LOG = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ class Supervisor:
         except DatabaseUnavailable:
             raise
         except BaseException as exc:  # noqa: BLE001 - the supervised edge: reported, and tried again
-            return f"{type(exc).__name__}: {exc}"
+            return described(exc)
         self._source = source
         if self._problem:
             LOG.info("source %s: recovered", self.name)
@@ -147,7 +147,7 @@ class Supervisor:
         try:
             source.stop(deadline)
         except BaseException as exc:  # noqa: BLE001 - the supervised edge
-            problem = f"stop failed: {type(exc).__name__}: {exc}"
+            problem = f"stop failed: {described(exc)}"
             LOG.warning("source %s: %s", self.name, problem)
         self._source = None
         return problem
@@ -175,7 +175,7 @@ def _condition_of(source: Source) -> tuple[str | None, bool]:
     try:
         status = source.status()
     except BaseException as exc:  # noqa: BLE001 - the supervised edge
-        return f"status failed: {type(exc).__name__}: {exc}", False
+        return f"status failed: {described(exc)}", False
     problem = (status.detail or "the driver gave up") if status.state is SourceState.FAILED else None
     return problem, status.state is SourceState.CONNECTED
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
-from stevedore import ExtensionManager
 
 from watcher_sync.conf import capacity, opts
-from watcher_sync.exceptions import ConfigError, PluginConflict
+from watcher_sync.exceptions import ConfigError, PluginConflict, described, interrupts
+from watcher_sync.plugins import load_plugins
 from watcher_sync.reconcile.base import Context, Reconciler
 from watcher_sync.reconcile.capacity.base import CapacityProvider
 
@@ -30,20 +30,21 @@ def load_reconcilers(conf: cfg.ConfigOpts, context: Context) -> list[Reconciler]
     :raises PluginConflict: when two packages install a reconciler of the same name.
     """
 
-    def failed(_manager: object, entry_point: Any, exc: BaseException) -> None:
-        LOG.error("The reconciler %s cannot be loaded: %s: %s", entry_point.name, type(exc).__name__, exc)
+    def failed(name: str, exc: BaseException) -> None:
+        LOG.error("The reconciler %s cannot be loaded: %s", name, described(exc))
 
-    manager: ExtensionManager[Any] = ExtensionManager(opts.RECONCILERS, on_load_failure_callback=failed)
     loaded: dict[str, Reconciler] = {}
-    for extension in sorted(manager, key=lambda e: e.name):
+    for extension in sorted(load_plugins(opts.RECONCILERS, failed), key=lambda e: e.name):
         if extension.name in loaded:
             raise PluginConflict(f"two packages install a reconciler named {extension.name!r}")
         try:
             loaded[extension.name] = make_reconciler(extension.name, extension.plugin, conf, context)
         except ConfigError:
             raise
-        except Exception as exc:  # noqa: BLE001 - a plugin's own failure, reported
-            failed(manager, extension.entry_point, exc)
+        except BaseException as exc:
+            if interrupts(exc):
+                raise
+            failed(extension.name, exc)
     return list(loaded.values())
 
 
@@ -75,19 +76,15 @@ def load_providers(conf: cfg.ConfigOpts) -> dict[str, CapacityProvider]:
         return {}
     failed: dict[str, BaseException] = {}
 
-    def note(_manager: object, entry_point: Any, exc: BaseException) -> None:
-        failed[entry_point.name] = exc
-
-    manager: ExtensionManager[Any] = ExtensionManager(opts.CAPACITY_PROVIDERS, on_load_failure_callback=note)
     installed: dict[str, list[Any]] = {}
-    for extension in manager:
+    for extension in load_plugins(opts.CAPACITY_PROVIDERS, failed.__setitem__):
         installed.setdefault(extension.name, []).append(extension.plugin)
     loaded: dict[str, CapacityProvider] = {}
     for name in enabled:
         if name in loaded:
             raise ConfigError(f"{_OPTION}: {name} is named twice")
         if name in failed:
-            raise ConfigError(f"{_OPTION}: {name} cannot be loaded: {type(failed[name]).__name__}: {failed[name]}")
+            raise ConfigError(f"{_OPTION}: {name} cannot be loaded: {described(failed[name])}")
         if name not in installed:
             known = ", ".join(sorted({*installed, *failed}))
             raise ConfigError(f"{_OPTION}: there is no provider {name!r}; there are {known}")

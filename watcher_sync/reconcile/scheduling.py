@@ -25,7 +25,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 from prometheus_client.metrics_core import Metric
 
-from watcher_sync.exceptions import DatabaseUnavailable, StorageError, interrupts
+from watcher_sync.exceptions import DatabaseUnavailable, StorageError, interrupts, text_of
 from watcher_sync.reconcile.base import Reconciler, Report
 from watcher_sync.reconcile.scope import ScheduledScope, ScopeState, collect_metrics, refused_deletes_text
 
@@ -264,7 +264,9 @@ class Reconciliation:
                 failing.add(reconciler.name)
                 if reconciler.name not in self._failing:
                     bug = None if isinstance(exc, DatabaseUnavailable) else exc
-                    LOG.error("The reconciler %s cannot name its scopes: %s", reconciler.name, exc, exc_info=bug)
+                    LOG.error(
+                        "The reconciler %s cannot name its scopes: %s", reconciler.name, text_of(exc), exc_info=bug
+                    )
         self._failing = failing
         with self._lock:
             for key, reconciler in named.items():

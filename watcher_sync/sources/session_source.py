@@ -20,6 +20,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.events import Event
+from watcher_sync.exceptions import described
 from watcher_sync.sources.base import Emit, Gaps, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.session import Session
 
@@ -102,9 +103,9 @@ class SessionSource(Source):
     def _run(self) -> None:
         try:
             asyncio.run(self._session.run())
-        except Exception as exc:
+        except BaseException as exc:  # the edge of the thread
             LOG.exception("source %s: failed; the supervisor replaces it", self.name)
-            self._set_ended(SourceState.FAILED, f"{type(exc).__name__}: {exc}")
+            self._set_ended(SourceState.FAILED, described(exc))
 
     def _emit_all(self) -> None:
         """Emit what arrives, in order, until the stop."""
@@ -116,7 +117,7 @@ class SessionSource(Source):
                 # Held until the stop: nacked now, the server would deliver it again at once.
                 self._stopping.wait()
                 self.nack(events, 0.0)
-            except Exception:
+            except BaseException:  # the edge of the thread
                 LOG.exception("source %s: a batch could not be emitted; it is nacked", self.name)
                 self.nack(events, 1.0)
 

@@ -15,6 +15,7 @@ from tests.simulated import NOON, told
 from tests.unit.engine.asking import ask, figures
 from tests.unit.engine.conftest import Spoken, until
 from tests.waiting import PATIENCE_SECONDS, deadline
+from watcher_sync.commit.suspects import Suspects, path_of
 from watcher_sync.engine.monitoring_http import MonitoringServer, check_port, make_application
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable
 from watcher_sync.model.changes import Upsert
@@ -54,6 +55,7 @@ def test_a_leading_engine_with_a_fresh_source_is_ready_and_an_ended_one_is_not_e
                 "database": {"ok": True},
                 "lease": {"ok": True},
                 "watchdog": {"ok": True},
+                "suspects": {"ok": True},
                 "sources": {"spoken": {"ok": True}},
             },
         },
@@ -63,6 +65,25 @@ def test_a_leading_engine_with_a_fresh_source_is_ready_and_an_ended_one_is_not_e
     status, body = ask(application, "/readyz")
     assert (status, body["checks"]["lease"]["ok"]) == (503, False)
     assert ask(application, "/healthz") == (503, {"alive": False})
+
+
+def test_an_engine_is_not_ready_until_what_ended_the_last_process_is_committed(run, conf):
+    event = told(1, instance("a"))
+    ended = Suspects(path_of(conf.state_path, conf.engine.group), conf.engine)
+    ended.open()
+    ended.begin([event])
+    ended._release()  # as the end of a process does
+    source = Spoken()
+    application = make_application(run(source).engine)
+    assert until(lambda: ask(application, "/readyz")[1]["checks"]["lease"]["ok"])
+    status, body = ask(application, "/readyz")
+    assert (status, body["checks"]["suspects"]["ok"]) == (503, False)
+    assert "when the process ended are not committed yet: 1, such as" in body["checks"]["suspects"]["detail"]
+    found = figures(ask(application, "/metrics")[1])
+    assert (found["watcher_sync_unclean_ends_total"], found["watcher_sync_suspect_events"]) == ({(): 1.0}, {(): 1.0})
+    source.say(event)
+    assert until(lambda: ask(application, "/readyz")[0] == 200)
+    assert figures(ask(application, "/metrics")[1])["watcher_sync_suspect_events"] == {(): 0.0}
 
 
 def test_a_database_that_is_away_is_named_and_the_engine_stays_alive(run, store):

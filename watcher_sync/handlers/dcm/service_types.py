@@ -20,12 +20,12 @@ Statuses are compared in upper case. Immutable once made; any thread.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-from stevedore import ExtensionManager
 
-from watcher_sync.exceptions import PluginConflict
+from watcher_sync.exceptions import PluginConflict, described
+from watcher_sync.plugins import load_plugins
 
 NAMESPACE: Final = "watcher_sync.service_types"
 
@@ -185,14 +185,13 @@ def load_service_types() -> tuple[ServiceTypes, list[tuple[str, str]]]:
     """
     failures: list[tuple[str, str]] = []
 
-    def failed(_manager: object, entry_point: Any, exc: BaseException) -> None:
-        failures.append((f"{NAMESPACE}: {entry_point.name}", f"{type(exc).__name__}: {exc}"))
+    def failed(name: str, exc: BaseException) -> None:
+        failures.append((f"{NAMESPACE}: {name}", described(exc)))
 
-    manager: ExtensionManager[Any] = ExtensionManager(NAMESPACE, on_load_failure_callback=failed)
     declared: list[tuple[str, ServiceType]] = []
-    for extension in sorted(manager, key=lambda e: (e.name, e.module_name)):
+    for extension in sorted(load_plugins(NAMESPACE, failed), key=lambda e: (e.name, e.module)):
         if isinstance(extension.plugin, ServiceType):
-            declared.append((f"{extension.name} ({extension.module_name})", extension.plugin))
+            declared.append((f"{extension.name} ({extension.module})", extension.plugin))
         else:
             failures.append((f"{NAMESPACE}: {extension.name}", f"{extension.plugin!r} is not a ServiceType"))
     return ServiceTypes(declared), failures

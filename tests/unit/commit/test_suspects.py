@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file of the events in hand: what the next process learns from it, and what it does when it is unusable."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from watcher_sync.commit.batch_dispatch import CommitLimits
+from watcher_sync.commit.suspects import Suspects, in_hand, path_of
+from watcher_sync.events import Event
+
+Make = Callable[..., Suspects]
+
+
+def event(name: str, event_type: str = "test") -> Event:
+    return Event(id=name, type=event_type, source="nova")
+
+
+def events(*names: str) -> list[Event]:
+    return [event(name) for name in names]
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
+    caplog.set_level(logging.INFO)
+    return lambda: caplog.text
+
+
+@pytest.fixture
+def make(tmp_path: Path, clock: Clock) -> Iterable[Make]:
+    """A process of the group, which leads. One that is made before it has ended without a stop."""
+    made: list[Suspects] = []
+
+    def make(path: Path | None = None) -> Suspects:
+        for one in made:
+            one._release()  # as the end of a process does
+        suspects = Suspects(path or path_of(str(tmp_path), "default"), CommitLimits(), monotonic=clock)
+        suspects.open()
+        made.append(suspects)
+        return suspects
+
+    yield make
+    for one in made:
+        one._release()
+
+
+def test_an_end_between_batches_makes_no_suspect_and_is_counted(make: Make) -> None:
+    first = make()
+    first.begin(events("a"))
+    first.end()
+    second = make()
+    assert (second.unclean_ends, second.ends, second.problem) == (1, {}, "")
+
+
+def test_a_stop_is_no_unclean_end(make: Make) -> None:
+    make().close()
+    assert make().unclean_ends == 0
+
+
+def test_the_events_of_the_last_batch_are_suspects_and_are_marked_one_by_one(make: Make, tmp_path: Path) -> None:
+    assert make().begin(events("a", "b", "c")) is False
+    second = make()
+    assert second.ends == {("nova", name): 1 for name in "abc"}
+    assert "not committed yet: 3, such as" in second.problem
+    assert second.begin(events("x", "b")) is True
+    assert second.take(event("b")) is None
+    assert in_hand(path_of(str(tmp_path), "default")) == "source nova: 'b' of type 'test'"
+    third = make()
+    assert third.ends == {("nova", "a"): 1, ("nova", "b"): 2, ("nova", "c"): 1}
+    assert third.unclean_ends == 2
+
+
+def test_a_batch_without_a_suspect_is_marked_as_a_whole(make: Make) -> None:
+    make().begin(events("a"))
+    assert make().begin(events("x", "y")) is False
+    assert make().ends == {("nova", name): 1 for name in "axy"}
+
+
+def test_an_event_at_the_limit_gets_no_handler_until_it_is_committed(make: Make, log: Callable[[], str]) -> None:
+    make().begin(events("a"))
+    for _ in range(2):
+        suspects = make()
+        assert suspects.begin(events("a"))
+        assert suspects.take(event("a")) is None
+    suspects = make()
+    for _ in range(2):  # the commit failed once
+        assert suspects.begin(events("a"))
+        assert suspects.take(event("a")) == "the engine's process ended 3 times with this event in hand"
+        suspects.end()
+    suspects.passed(events("a"))
+    assert suspects.problem == ""
+    assert "source nova: the event 'a' of type test is in quarantine" in log()
+
+
+def test_an_event_that_was_refused_is_refused_again_when_its_transport_repeats_it(make: Make) -> None:
+    make().begin([event("uid/7", "kubernetes.pod.added")])
+    for number in (8, 9):
+        assert make().begin([event(f"uid/{number}", "kubernetes.pod.added")])
+        suspects = make()
+        suspects.begin(events())
+    listed = event("uid/9", "kubernetes.pod.added")
+    while suspects.take(listed) is None:
+        suspects = make()
+    suspects.passed([listed])
+    suspects.close()
+    suspects = make()
+    assert suspects.begin([listed])
+    assert suspects.take(listed) is not None
+    assert suspects.take(event("uid/10", "kubernetes.pod.modified")) is None
+
+
+def test_a_newer_version_of_an_object_of_kubernetes_is_the_same_suspect(make: Make) -> None:
+    make().begin([event("uid/7", "kubernetes.pod.modified")])
+    suspects = make()
+    assert suspects.begin([event("uid/8", "kubernetes.pod.modified")])
+    suspects.passed([event("uid/8", "kubernetes.pod.modified")])
+    assert suspects.ends == {}
+
+
+def test_a_suspect_that_is_committed_is_forgotten_also_by_the_next_process(make: Make, log: Callable[[], str]) -> None:
+    make().begin(events("a", "b"))
+    suspects = make()
+    suspects.passed(events("a"))
+    assert make().ends == {("nova", "b"): 1}
+    suspects = make()
+    suspects.passed(events("b"))
+    assert make().ends == {}
+    assert log().count("All events that were in hand when the last process ended are committed") == 1
+
+
+def test_a_suspect_that_never_returns_is_not_expected_for_longer_than_ten_minutes(make: Make, clock: Clock) -> None:
+    make().begin(events("a"))
+    suspects = make()
+    clock.now += 599
+    assert suspects.problem
+    clock.now += 1
+    assert suspects.problem == ""
+    assert suspects.begin(events("b")) is False
+    suspects.end()
+    assert make().ends == {}
+
+
+def test_a_file_with_something_else_is_a_warning_and_is_replaced(
+    make: Make, tmp_path: Path, log: Callable[[], str]
+) -> None:
+    path = path_of(str(tmp_path), "default")
+    for garbage in (b"x", b"\xff" * 4096, msgspec.msgpack.encode({"a": 1})):
+        path.write_bytes(garbage)
+        assert make().ends == {}
+    assert log().count("unusable, so an event that ends this process is not found: it has something else") == 3
+    make().begin(events("a"))
+    assert make().ends == {("nova", "a"): 1}
+
+
+@pytest.mark.parametrize("path", [Path("/dev/full"), Path("/no/such/folder/file"), Path("/proc/version")])
+def test_a_file_that_cannot_be_written_is_one_warning_and_no_stop(
+    make: Make, path: Path, log: Callable[[], str]
+) -> None:
+    suspects = make(path)
+    for _ in range(3):
+        assert suspects.begin(events("a")) is False
+        suspects.end()
+    suspects.close()
+    assert log().count("unusable, so an event that ends this process is not found") == 1
+
+
+def test_two_engines_of_one_machine_do_not_share_the_file(tmp_path: Path, log: Callable[[], str]) -> None:
+    first, second = (Suspects(path_of(str(tmp_path), "default"), CommitLimits()) for _ in range(2))
+    other = Suspects(path_of(str(tmp_path), "edge/1"), CommitLimits())
+    for one in (first, second, other):
+        one.open()
+    assert "another engine of the group on this machine uses it" in log()
+    second.begin(events("b"))
+    second.close()
+    other.begin(events("c"))
+    first.begin(events("a"))
+    assert in_hand(path_of(str(tmp_path), "default")) == "source nova: 'a' of type 'test'"
+    first.close()
+    other.close()
+
+
+def test_a_process_that_is_no_engine_remembers_nothing(tmp_path: Path) -> None:
+    suspects = Suspects(None, CommitLimits())
+    suspects.open()
+    assert suspects.begin(events("a")) is False
+    suspects.end()
+    suspects.close()
