@@ -40,7 +40,10 @@ _PUT_SECONDS: Final = 0.2
 _LOT_SECONDS: Final = 0.25
 _PATIENCE_SECONDS: Final = 180.0
 _EMPTY_ROW: Final = dict.fromkeys(
-    ("spec", "provider_name", "status", "status_message", "status_updated_at", "output_spec", "provider_state")
+    (
+        "spec", "provider_name", "agent_name", "status", "status_message", "status_updated_at", "output_spec",
+        "provider_state",
+    )
 )  # fmt: skip
 
 
