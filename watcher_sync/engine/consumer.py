@@ -13,9 +13,10 @@ commits in 0.1 seconds.
 from __future__ import annotations
 
 import collections
+import contextlib
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -26,7 +27,7 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.pipeline import Pipeline
 from watcher_sync.engine.intake import JOINED_BATCHES, Intake, max_batch_bytes
 from watcher_sync.events import Event
-from watcher_sync.exceptions import DatabaseUnavailable, HistoryChanged, LeaseLost
+from watcher_sync.exceptions import DatabaseUnavailable, HistoryChanged, LeaseLost, described, interrupts
 from watcher_sync.sources.base import Source
 
 LOG = logging.getLogger(__name__)
@@ -245,10 +246,11 @@ class ConsumeLoop:
 
     def _ack_or_nack(self, taken: Taken, committed: bool) -> None:
         for source, events in taken:
-            if committed:
-                source.ack(events)
-            else:
-                source.nack(events, _REDELIVERY_DELAY_SECONDS)
+            with _surviving(source):
+                if committed:
+                    source.ack(events)
+                else:
+                    source.nack(events, _REDELIVERY_DELAY_SECONDS)
             self._intake.done(source, events)
 
     def _commit(self, batch: Batch, *, uncertain: bool = False) -> bool:
@@ -303,7 +305,19 @@ def _cursors(taken: Taken) -> dict[str, str]:
     """source -> the position after the last of its events in the batch."""
     cursors: dict[str, str] = {}
     for source, events in taken:
-        position = source.cursor(events)
-        if position is not None:
-            cursors[source.name] = position
+        with _surviving(source):
+            position = source.cursor(events)
+            if position is not None:
+                cursors[source.name] = position
     return cursors
+
+
+@contextlib.contextmanager
+def _surviving(source: Source) -> Iterator[None]:
+    """Have a source replaced that raises. Its transport repeats what it does not know as committed."""
+    try:
+        yield
+    except BaseException as exc:
+        if interrupts(exc):
+            raise
+        source.broken = described(exc)

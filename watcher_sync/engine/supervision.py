@@ -172,6 +172,8 @@ class Supervisor:
 
 def _condition_of(source: Source) -> tuple[str | None, bool]:
     """Why the source needs a new instance, None while it works; and whether it is connected."""
+    if source.broken:
+        return source.broken, False
     try:
         status = source.status()
     except BaseException as exc:  # noqa: BLE001 - the supervised edge

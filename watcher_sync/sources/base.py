@@ -88,6 +88,9 @@ class Source(abc.ABC):
     waits_for_ack: ClassVar[bool] = False
     counts_epochs: ClassVar[bool] = False
 
+    broken: str = ""
+    """Why the engine wants another instance: a call of this one raised. The engine sets it."""
+
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:param name: the source's name; its options are ``conf['source_' + name]``.
 

@@ -102,7 +102,7 @@ class Running:
     def __init__(self, conf, store, source, dispatcher=None, services=(), *, lease_seconds=2.0, holder=None, **options):
         name = "engine:default"
         self.lease = EngineLease(store.database, store.tables, name, seconds=lease_seconds, holder=holder)
-        sources = {"spoken": lambda: source}
+        sources = source if isinstance(source, dict) else {"spoken": lambda: source}
         self.engine = Engine(conf, store, dispatcher or telling(), self.lease, sources, services, **options)
         self.error = None
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -66,6 +66,55 @@ def test_a_handler_that_raises_what_ends_a_thread_loses_its_event_only(run, stor
     assert running.error is None
 
 
+class Broken(Spoken):
+    """Raises from one method."""
+
+    def __init__(self, method, raised):
+        super().__init__()
+        self.raised = raised
+        setattr(self, method, self._fail)
+
+    def _fail(self, *_arguments):
+        raise self.raised
+
+
+RAISED = [RuntimeError("a bug"), SystemExit(1), KeyboardInterrupt()]
+
+
+@pytest.mark.parametrize("method", ["ack", "cursor"])
+@pytest.mark.parametrize("raised", RAISED, ids=lambda e: type(e).__name__)
+def test_a_source_that_raises_is_replaced_and_the_others_go_on(run, store, method, raised):
+    broken, again, other = Broken(method, raised), Spoken(), Spoken("other")
+    lives = iter([broken, again])
+    running = run({"spoken": lambda: next(lives), "other": lambda: other})
+    broken.say(told(1, instance("a")))
+    assert until(lambda: again.started == 1)
+    again.say(told(1, instance("a")), told(2, instance("b")))
+    other.say(told(3, instance("c")))
+    assert until(lambda: (again.acked, other.acked) == (["event-1", "event-2"], ["event-3"]))
+    assert store.load().snapshot().ids("instance") == ["a", "b", "c"]
+    assert running.stop()
+    assert (broken.stopped, running.error) == (1, None)
+
+
+@pytest.mark.parametrize("raised", RAISED, ids=lambda e: type(e).__name__)
+def test_a_source_that_raises_at_the_end_leaves_the_others_their_events(run, store, raised):
+    broken, other = Broken("nack", raised), Spoken("other")
+    running = run({"spoken": lambda: broken, "other": lambda: other})
+    assert until(lambda: running.engine.is_ready()[0])
+
+    def away(commit):
+        raise DatabaseUnavailable("gone fishing")
+
+    store.commit = away
+    broken.say(told(1, instance("a")))
+    other.say(told(2, instance("b")))
+    assert until(lambda: not running.engine.is_ready()[0])
+    assert running.stop(0.5)
+    assert until(lambda: other.released == ["event-2"])
+    assert running.error is None
+
+
 def test_an_interrupt_of_the_main_thread_ends_the_work_and_quarantines_nothing(store):
     cycle = CommitCycle(store, store.load(), telling())
     with pytest.raises(KeyboardInterrupt):
