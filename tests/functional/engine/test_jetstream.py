@@ -68,6 +68,7 @@ def test_an_engine_stops_under_load_with_status_0_and_gives_everything_back(site
     wait_until(lambda: dcm.do(dcm.js.consumers_info("dcm-status")) and dcm.consumer().ack_floor.stream_seq > 500)
     assert engine.terminate()[0] == 0, engine.log[-2000:]
     engine = site.engine(site.config())
+    engine.wait_until_leading()
     wait_until(lambda: consumed(dcm))
     assert engine.terminate()[0] == 0
 

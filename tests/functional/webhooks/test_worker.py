@@ -31,10 +31,7 @@ def store(migrated_sqlite_url: str) -> Store:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize(("owner", "method"), [(ShardLeases, "beat"), (JournalReader, "_read_new")])
-def test_a_worker_without_its_heartbeat_or_its_reader_is_not_alive(
-    store: Store, monkeypatch: pytest.MonkeyPatch, owner: type, method: str
-) -> None:
+def test_a_worker_without_its_reader_is_not_alive(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         async with working(store, 0) as worker:
             await eventually(worker.is_alive)
@@ -42,9 +39,28 @@ def test_a_worker_without_its_heartbeat_or_its_reader_is_not_alive(
             def end_thread(*_: Any) -> None:
                 raise SystemExit
 
-            monkeypatch.setattr(owner, method, end_thread)
+            monkeypatch.setattr(JournalReader, "_read_new", end_thread)
             await eventually(lambda: not worker.is_alive())
             monkeypatch.undo()
+
+    asyncio.run(run())
+
+
+def test_a_heartbeat_that_raises_what_ends_a_thread_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    beat, raised, beaten = ShardLeases.beat, [0], [0]
+
+    def failing(self: ShardLeases) -> Any:
+        if raised[0] < 3:
+            raised[0] += 1
+            raise SystemExit
+        beaten[0] += 1
+        return beat(self)
+
+    async def run() -> None:
+        async with working(store, 0) as worker:
+            monkeypatch.setattr(ShardLeases, "beat", failing)
+            await eventually(lambda: raised[0] == 3 and beaten[0] > 0)
+            assert worker.is_alive()
 
     asyncio.run(run())
 
