@@ -253,6 +253,9 @@ def test_a_state_directory_that_everyone_can_write_is_named(configured, tmp_path
     _only(find_loose_files(configured({"DEFAULT": {"state_path": state}})), tmp_path, "state_path", "chmod o-w")
 
 
+_BOUNDS = ("jwt_issuer", "jwt_audience")
+
+
 def _watch(**options: Any) -> dict[str, dict[str, Any]]:
     return {"outlet_watch": {"auth_strategy": "jwt", **options}}
 
@@ -283,8 +286,15 @@ def test_a_watch_stream_with_jwts_of_any_issuer_for_any_audience_is_a_finding(co
     assert "set jwt_audience or jwt_issuer" in finding
     off = {"jwt_accept_any": "true", "enabled": "false"}
     keystone = {"jwt_accept_any": "true", "auth_strategy": "keystone"}
-    for harmless in (_watch(), _watch(**off), _watch(**keystone)):
-        assert not [each for each in find_insecure_access(configured(harmless)) if "jwt" in each]
+    bound = [{"jwt_accept_any": accept, name: "us"} for accept in ("true", "false") for name in _BOUNDS]
+    for harmless in (off, keystone, *bound):
+        assert not [each for each in find_insecure_access(configured(_watch(**harmless))) if "jwt" in each]
+
+
+@pytest.mark.parametrize("options", [{}, {"jwt_issuer": "", "jwt_audience": ""}])
+def test_a_watch_stream_that_would_not_start_for_its_jwts_is_a_finding(configured, options):
+    (finding,) = (each for each in find_insecure_access(configured(_watch(**options))) if "jwt" in each)
+    assert "neither jwt_issuer nor jwt_audience is set, so API and outlet do not start" in finding
 
 
 def test_a_key_of_the_watch_stream_that_others_can_read_is_a_finding(configured, tmp_path):

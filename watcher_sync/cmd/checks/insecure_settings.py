@@ -94,14 +94,19 @@ def _watch(conf: cfg.ConfigOpts) -> Iterator[str]:
     if not outlet_watch.is_enabled(conf):
         return
     strategy = outlet_watch.auth_strategy(conf)
-    if strategy == "jwt" and conf.outlet_watch.jwt_accept_any:
+    group = conf.outlet_watch
+    if strategy == "jwt" and not (group.jwt_issuer or group.jwt_audience):
         where = place(conf, "jwt_accept_any", outlet_watch.GROUP)
-        yield f"{where}: tokens for other services are accepted; set jwt_audience or jwt_issuer, and remove the option."
+        if group.jwt_accept_any:
+            why = "tokens for other services are accepted; set jwt_audience or jwt_issuer, and remove the option."
+        else:
+            why = "neither jwt_issuer nor jwt_audience is set, so API and outlet do not start; set one of them."
+        yield f"{where}: {why}"
     if strategy != "noauth":
         return
     where = place(conf, "auth_strategy", outlet_watch.GROUP)
     yield f"{where}: with noauth every user of this machine may watch everything; set auth_strategy = keystone."
-    if conf.outlet_watch.noauth_allow_remote:
+    if group.noauth_allow_remote:
         where = place(conf, "noauth_allow_remote", outlet_watch.GROUP)
         yield f"{where}: with noauth every machine that reaches the port may watch everything; remove the option."
 
