@@ -166,6 +166,7 @@ class DeliverySession:
         if not self._owned:
             return
         try:
+            await self._resources.call(self._resources.store.time.refresh)  # it reads once an hour
             if await self._resources.call(self._rows.revision) != self._revision:
                 loaded = await self._resources.call(self._rows.changed_since, self._revision, list(self._owned))
                 await self._put(loaded)

@@ -123,6 +123,7 @@ class WebhookWorker:
         """Work until a shard or the database is lost, or the worker stops."""
         session: DeliverySession | None = None
         try:
+            await resources.call(self._store.time.refresh)  # before the loop asks for the time
             fitting = await resources.call(resources.rows.max_value_bytes)
             body_bytes = min(self._settings.max_body_bytes, fitting)
             session = DeliverySession(msgspec.structs.replace(resources, max_body_bytes=body_bytes))

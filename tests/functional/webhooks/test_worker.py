@@ -4,20 +4,26 @@
 from __future__ import annotations
 
 import asyncio
+import collections
+import datetime
 import logging
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.functional.storage.conftest import opened
 from tests.functional.webhooks.receivers import answering, receiving, status
 from tests.functional.webhooks.subscribing import Instances, subscribe
-from tests.functional.webhooks.working import working
+from tests.functional.webhooks.working import CLOCK, working
 from tests.waiting import eventually
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.read.journal_reader import JournalReader
+from watcher_sync.storage.database.database_time import DatabaseTime, read_clock
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.webhooks import writer
 from watcher_sync.webhooks.shards import ShardLeases
@@ -123,3 +129,26 @@ def test_only_the_worker_that_owns_the_first_shard_purges_the_delivery_log(
 
     asyncio.run(run())
     assert purged == [3 if is_mine else 0]
+
+
+def test_a_worker_reads_the_clock_of_the_database_once_an_hour_outside_of_its_loop(store: Store) -> None:
+    """Also one that purges nothing. The times that it signs would lag behind by the time of a pause of the machine."""
+    passed, threads = [0.0], collections.Counter[str]()
+
+    def clock() -> datetime.datetime:
+        threads[threading.current_thread().name] += 1
+        return read_clock(store.database)
+
+    store.time = DatabaseTime(store.database, monotonic=lambda: time.monotonic() + passed[0], database_clock=clock)
+
+    async def run() -> None:
+        now = msgspec.structs.replace(CLOCK, now=lambda: store.time.now())
+        async with working(store, 0, clock=now) as worker:
+            await eventually(lambda: worker.stats.shards > 0)
+            before = threads["webhook-database_0"]
+            assert before >= 1
+            passed[0] += 3600.0
+            await eventually(lambda: threads["webhook-database_0"] > before)
+
+    asyncio.run(run())
+    assert "webhooks" not in threads
