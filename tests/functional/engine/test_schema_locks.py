@@ -75,6 +75,38 @@ def test_a_lock_that_does_not_end_ends_db_sync_in_time_and_nothing_is_changed(si
         assert connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one() == schema.HEAD
 
 
+def test_nothing_is_waited_for_where_nothing_is_to_be_done(site: Installation) -> None:
+    idle = sa.create_engine(site.url)
+    with contextlib.closing(idle.connect()) as other:
+        other.execute(sa.select(site.store.tables.journal.c.seq))
+        done = site.run("watcher-sync-manage", "db_sync")
+    idle.dispose()
+    assert done.returncode == 0, done.stderr
+    assert "waits for a lock" not in done.stderr
+
+
+def test_an_account_of_mariadb_that_may_lock_no_tables_upgrades_without_the_trial(
+    install: Callable[..., Installation], mariadb_url: str
+) -> None:
+    site = install(mariadb_url)
+    site.upgrade()
+    url = sa.make_url(mariadb_url)
+    admin = sa.create_engine(mariadb_url)
+    rights = "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX, REFERENCES"
+    with admin.begin() as connection:
+        connection.exec_driver_sql(f"CREATE USER '{url.database}'@'%%' IDENTIFIED BY 'pw'")
+        connection.exec_driver_sql(f"GRANT {rights} ON `{url.database}`.* TO '{url.database}'@'%%'")
+    try:
+        restricted = url.set(username=url.database, password="pw").render_as_string(hide_password=False)
+        site.options["database.connection"] = restricted
+        following = NextRelease(site.folder / "next")
+        assert following.revision in following.db_sync(site)
+    finally:
+        with admin.begin() as connection:
+            connection.exec_driver_sql(f"DROP USER '{url.database}'@'%%'")
+        admin.dispose()
+
+
 @pytest.mark.parametrize("options", [(), ("--contract",)], ids=["expand", "contract"])
 def test_engines_of_another_release_are_named(site: Installation, options: tuple[str, ...]) -> None:
     at_work(site, "0.0.9")

@@ -251,11 +251,11 @@ def translated() -> Iterator[None]:
         raise RowRefused(reason_of(exc)) from exc
     except (sa_exc.SQLAlchemyError, db_exc.DBError, OSError) as exc:
         # oslo.db has no class of its own for every refusal: what it does not know it wraps as it is.
-        if isinstance(getattr(exc, "inner_exception", None), _REFUSED) or _code_of(exc) == _PACKET_TOO_LARGE:
+        if isinstance(getattr(exc, "inner_exception", None), _REFUSED) or code_of(exc) == _PACKET_TOO_LARGE:
             raise RowRefused(reason_of(exc)) from exc
         # MariaDB rolls back the whole transaction, so the return to the savepoint fails. Its cause is the conflict.
         for each in (exc, getattr(exc, "cause", None) or exc):
-            codes = {_code_of(each), _state_of(each)}
+            codes = {code_of(each), _state_of(each)}
             if isinstance(each, db_exc.DBDeadlock) or _CONFLICTS & codes:
                 raise TransactionConflict(reason_of(each), waited=bool(_LOCK_TIMEOUTS & codes)) from exc
         raise DatabaseUnavailable(reason_of(exc)) from exc
@@ -279,7 +279,7 @@ def no_duplicates() -> Iterator[None]:
         ) from exc
 
 
-def _code_of(exc: BaseException) -> Any:
+def code_of(exc: BaseException) -> Any:
     """The number that the server gave to an error; None if there is none."""
     inner = getattr(exc, "inner_exception", None) or exc
     arguments = getattr(getattr(inner, "orig", None), "args", ())

@@ -16,12 +16,16 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exc
+from oslo_log import log as logging
 
 from watcher_sync.exceptions import SchemaMissing
 from watcher_sync.storage import epochs
-from watcher_sync.storage.database.database import run_with_retries, translated
+from watcher_sync.storage.database.database import code_of, reason_of, run_with_retries, translated
 from watcher_sync.storage.schema import kind_tables
 from watcher_sync.storage.schema.tables import Tables
+
+LOG = logging.getLogger(__name__)
 
 HEAD: Final = "0001"
 """The revision that this release needs: the last of the migrations. Revisions are compared as texts."""
@@ -33,6 +37,9 @@ _SYNC: Final = "run watcher-sync-manage db_sync"
 
 _LOCK_SECONDS: Final = 2
 """The longest wait for a lock. Other statements on the table wait behind it."""
+
+_NO_PRIVILEGE: Final = (1044, 1142)
+"""What MariaDB answers to an account that may not lock tables."""
 
 
 def upgrade(
@@ -64,7 +71,7 @@ def _upgrade(database: sa.Engine, tables: Tables, revision: str) -> tuple[str, l
 
     with translated(), database.begin() as connection:
         _refuse_newer(_current(connection))
-        _wait_for_locks(connection)
+        _wait_for_locks(connection, tables)
         command.upgrade(_alembic(connection), revision)
         fits = kind_tables.examine(connection, tables)
         for addition in (addition for fit in fits if not fit.refusals for addition in fit.additions):
@@ -77,20 +84,35 @@ def _upgrade(database: sa.Engine, tables: Tables, revision: str) -> tuple[str, l
     return current, [fit.problem or "" for fit in fits if fit.refusals]
 
 
-def _wait_for_locks(connection: sa.Connection) -> None:
+def _wait_for_locks(connection: sa.Connection, tables: Tables) -> None:
     """Have no statement wait for long for the lock of a table.
 
-    MariaDB commits each change of a table, so there the locks of all tables are tried before the first change.
+    MariaDB commits each change of a table. So there the locks of all tables are tried before the first change, if the
+    account may lock tables.
 
     :raises sa.exc.SQLAlchemyError: another process has a lock.
     """
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
-    elif connection.dialect.name in ("mysql", "mariadb") and (found := sa.inspect(connection).get_table_names()):
+    elif connection.dialect.name in ("mysql", "mariadb") and _is_change_due(connection, tables):
+        found = ", ".join(f"`{name}` WRITE" for name in sa.inspect(connection).get_table_names())
         connection.exec_driver_sql(f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}")
-        connection.exec_driver_sql("LOCK TABLES " + ", ".join(f"`{name}` WRITE" for name in found))
-        connection.exec_driver_sql("UNLOCK TABLES")
+        try:
+            connection.exec_driver_sql(f"LOCK TABLES {found}")
+            connection.exec_driver_sql("UNLOCK TABLES")
+        except (sa.exc.SQLAlchemyError, db_exc.DBError) as exc:
+            if code_of(exc) not in _NO_PRIVILEGE:
+                raise
+            LOG.warning("The locks of the tables are not tried before the change: %s", reason_of(exc))
         connection.exec_driver_sql("SET SESSION lock_wait_timeout = DEFAULT")
+
+
+def _is_change_due(connection: sa.Connection, tables: Tables) -> bool:
+    """Whether tables that are there change."""
+    current = _current(connection)
+    if current in (None, HEAD):
+        return current == HEAD and any(fit.additions for fit in kind_tables.examine(connection, tables))
+    return True
 
 
 def plan(database: sa.Engine, tables: Tables) -> list[str]:
