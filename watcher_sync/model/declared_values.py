@@ -44,7 +44,7 @@ def declare_values(values: dict[str, Any], types: Mapping[str, type], kind: str)
             values[name] = _declared(declared, value)
         except RecursionError:
             raise InvalidEvent(f"{kind}: {name}: it is nested too deeply") from None
-        except ValueError as exc:
+        except (ValueError, OverflowError) as exc:
             raise InvalidEvent(f"{kind}: {name}: {exc}") from None
 
 
