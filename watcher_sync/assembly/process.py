@@ -209,10 +209,18 @@ def run_workers(manager: cotyledon.ServiceManager, in_hand: Callable[[], str] | 
     manager.register_hooks(on_dead_worker=report)
     # cotyledon's own handler has no effect while the master waits for its workers.
     signal.signal(signal.SIGALRM, give_up)
-    os.register_at_fork(
-        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, _OF_WORKERS),
-        after_in_parent=accept_signals,
-    )
+    master = os.getpid()
+
+    def hold_back() -> None:
+        # The workers inherit the hooks. What a plugin starts there has the signals as they are.
+        if os.getpid() == master:
+            signal.pthread_sigmask(signal.SIG_BLOCK, _OF_WORKERS)
+
+    def accept() -> None:
+        if os.getpid() == master:
+            accept_signals()
+
+    os.register_at_fork(before=hold_back, after_in_parent=accept)
     manager.run()
 
 

@@ -59,5 +59,11 @@ def ended(tmp_path: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_a_process_that_a_worker_starts_has_the_signal_mask_of_the_worker(
+    ended: subprocess.CompletedProcess[str],
+) -> None:
+    assert ended.stdout.splitlines() == ["['SIGHUP']"] * 3, ended.stderr
+
+
 def test_a_worker_that_a_signal_without_a_name_ended_is_in_the_log(ended: subprocess.CompletedProcess[str]) -> None:
     assert "was ended by signal 40 and is started again; in hand: one event" in ended.stderr
