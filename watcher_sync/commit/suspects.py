@@ -91,7 +91,9 @@ class Suspects:
             return
         try:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # No child inherits a record lock, and one of a plugin may outlive this process. The lock would end with the
+            # first descriptor of the file that this process closes: only the master opens it for the log.
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             state, mark = _read(self._file)
         except OSError as exc:
             is_taken = isinstance(exc, BlockingIOError)

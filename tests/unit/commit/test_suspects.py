@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from tests.waiting import deadline
 from watcher_sync.commit.batch_dispatch import CommitLimits
 from watcher_sync.commit.suspects import Suspects, in_hand, path_of
 from watcher_sync.events import Event
@@ -181,19 +184,58 @@ def test_a_file_that_cannot_be_written_is_one_warning_and_no_stop(
     assert log().count("unusable, so an event that ends this process is not found") == 1
 
 
-def test_two_engines_of_one_machine_do_not_share_the_file(tmp_path: Path, log: Callable[[], str]) -> None:
-    first, second = (Suspects(path_of(str(tmp_path), "default"), CommitLimits()) for _ in range(2))
+ENGINE = """
+import os, pathlib, signal, sys
+from watcher_sync.commit.batch_dispatch import CommitLimits
+from watcher_sync.commit.suspects import Suspects
+from watcher_sync.events import Event
+
+suspects = Suspects(pathlib.Path(sys.argv[1]), CommitLimits())
+suspects.open()
+suspects.begin([Event(id="a", type="test", source="nova")])
+if os.fork() == 0:  # it outlives the engine, as a process of a plugin may
+    sys.stdin.read()
+    os._exit(0)
+print("open", flush=True)
+signal.pause()
+"""
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterable[subprocess.Popen[str]]:
+    """A process of the group, which leads, has one event in hand, and has a child."""
+    command = [sys.executable, "-c", ENGINE, str(path_of(str(tmp_path), "default"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "open\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_two_engines_of_one_machine_do_not_share_the_file(
+    engine: subprocess.Popen[str], tmp_path: Path, log: Callable[[], str]
+) -> None:
+    second = Suspects(path_of(str(tmp_path), "default"), CommitLimits())
     other = Suspects(path_of(str(tmp_path), "edge/1"), CommitLimits())
-    for one in (first, second, other):
+    for one in (second, other):
         one.open()
-    assert "another engine of the group on this machine uses it" in log()
+    assert log().count("another engine of the group on this machine uses it") == 1
     second.begin(events("b"))
     second.close()
     other.begin(events("c"))
-    first.begin(events("a"))
-    assert in_hand(path_of(str(tmp_path), "default")) == "source nova: 'a' of type 'test'"
-    first.close()
     other.close()
+    assert in_hand(path_of(str(tmp_path), "default")) == "source nova: 'a' of type 'test'"
+
+
+def test_a_child_that_outlives_the_engine_does_not_hold_the_file(
+    engine: subprocess.Popen[str], make: Make, log: Callable[[], str]
+) -> None:
+    engine.kill()
+    engine.wait(deadline(30))
+    assert make().ends == {("nova", "a"): 1}
+    assert "another engine" not in log()
 
 
 def test_a_process_that_is_no_engine_remembers_nothing(tmp_path: Path) -> None:
