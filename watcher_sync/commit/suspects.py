@@ -25,20 +25,22 @@ from urllib.parse import quote
 import msgspec
 from oslo_log import log as logging
 
-from watcher_sync.events import Event
+from watcher_sync.events import NATIVE, Event
 
 LOG = logging.getLogger(__name__)
 
 Key = tuple[str, str]
-"""(source, id) of an event; of an object in a watch of Kubernetes without its version, which may be newer next time."""
-Marked = tuple[str, str, str]
-"""(source, type, id) of an event in hand."""
+"""(source, id) of an event. Of an event of the driver ``kubernetes`` only what is the same at its next delivery."""
+Marked = tuple[str, str, str, str]
+"""(source, type, id, envelope) of an event in hand."""
 
 _HEADER: Final = struct.Struct("<II")
 """Bytes of the state and of the mark, which follow it."""
 _EXPECTED_SECONDS: Final = 600.0
 """Within this time a transport delivers again what was in hand. Afterwards no suspect is expected any more."""
 _MAX_REFUSED: Final = 1000
+_OF_OBJECTS: Final = frozenset({"added", "modified", "deleted", "absent"})
+"""How the types of the events end that the driver ``kubernetes`` makes for an object."""
 _SHOWN: Final = 128
 """Characters of an id in the log."""
 
@@ -131,7 +133,7 @@ class Suspects:
             return False
         if (self.ends or self._refused) and self._has_suspect(events):
             return True
-        mark = msgspec.msgpack.encode([(event.source, event.type, event.id) for event in events])
+        mark = msgspec.msgpack.encode([(event.source, event.type, event.id, event.envelope) for event in events])
         try:
             os.pwrite(self._file, _HEADER.pack(len(self._state), len(mark)) + self._state + mark, 0)
         except OSError as exc:
@@ -143,9 +145,9 @@ class Suspects:
 
         :returns: why no handler may get it; None if one may.
         """
-        marked = (event.source, event.type, event.id)
+        marked = (event.source, event.type, event.id, event.envelope)
         ends, limit = self.ends.get(_key(*marked), 0), self._limit.max_deliveries
-        if ends >= limit or (event.source, event.id) in self._refused:
+        if ends >= limit or _key(*marked, exact=True) in self._refused:
             return f"the engine's process ended {max(ends, limit)} times with this event in hand"
         self._write(msgspec.msgpack.encode([marked]))
         return None
@@ -162,13 +164,13 @@ class Suspects:
         """These events are committed: they are suspects no longer."""
         before = len(self.ends)
         for event in events:
-            key = _key(event.source, event.type, event.id)
-            if self.ends.pop(key, 0) >= self._limit.max_deliveries:
+            marked = (event.source, event.type, event.id, event.envelope)
+            if self.ends.pop(_key(*marked), 0) >= self._limit.max_deliveries:
                 LOG.error(
                     "source %s: the event %r of type %s is in quarantine: it was in hand at the ends of %d processes",
                     event.source, event.id[:_SHOWN], event.type, self._limit.max_deliveries,
                 )  # fmt: skip
-                self._refused[event.source, event.id] = None
+                self._refused[_key(*marked, exact=True)] = None
                 while len(self._refused) > _MAX_REFUSED:
                     del self._refused[next(iter(self._refused))]
         if len(self.ends) != before:
@@ -193,7 +195,11 @@ class Suspects:
             self.ends.clear()
             self._store(leads=True)
         ends, refused = self.ends, self._refused
-        return any(_key(e.source, e.type, e.id) in ends or (e.source, e.id) in refused for e in events)
+        return any(
+            _key(e.source, e.type, e.id, e.envelope) in ends
+            or _key(e.source, e.type, e.id, e.envelope, exact=True) in refused
+            for e in events
+        )
 
     def _store(self, *, leads: bool) -> None:
         """Write the state with an empty mark."""
@@ -242,13 +248,25 @@ def described(mark: Sequence[Marked]) -> str:
     """Marked events for the log."""
     if not mark:
         return "no event"
-    source, event_type, name = mark[0]
+    source, event_type, name, _ = mark[0]
     more = f" and {len(mark) - 1} more" if len(mark) > 1 else ""
     return f"source {source}: {name[:_SHOWN]!r} of type {event_type[:_SHOWN]!r}{more}"
 
 
-def _key(source: str, event_type: str, name: str) -> Key:
-    return source, name.partition("/")[0] if event_type.startswith("kubernetes.") else name
+def _key(source: str, event_type: str, name: str, envelope: str, *, exact: bool = False) -> Key:
+    """What recognises an event at its next delivery.
+
+    The driver ``kubernetes`` gives an object the id ``uid/version``. Other ids end with a number that differs after a
+    start: ``Pod/namespace/number`` is a listing, ``cluster/number`` the state of a cluster.
+
+    :param exact: a newer version of an object is another event.
+    """
+    if envelope != NATIVE or not event_type.startswith("kubernetes."):
+        return source, name
+    stem = name.rpartition("/")[0] or name
+    if event_type.rpartition(".")[2] in _OF_OBJECTS:
+        return source, name if exact else stem
+    return source, f"{event_type} {stem}"
 
 
 def _read(file: int) -> tuple[_FileState, list[Marked]]:

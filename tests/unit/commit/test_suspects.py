@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import pytest
@@ -15,13 +16,13 @@ import pytest
 from tests.waiting import deadline
 from watcher_sync.commit.batch_dispatch import CommitLimits
 from watcher_sync.commit.suspects import Suspects, in_hand, path_of
-from watcher_sync.events import Event
+from watcher_sync.events import CLOUD_EVENTS, NATIVE, Event
 
 Make = Callable[..., Suspects]
 
 
-def event(name: str, event_type: str = "test") -> Event:
-    return Event(id=name, type=event_type, source="nova")
+def event(name: str, event_type: str = "test", envelope: str = NATIVE) -> Event:
+    return Event(id=name, type=event_type, source="nova", envelope=envelope)
 
 
 def events(*names: str) -> list[Event]:
@@ -129,12 +130,57 @@ def test_an_event_that_was_refused_is_refused_again_when_its_transport_repeats_i
     assert suspects.take(event("uid/10", "kubernetes.pod.modified")) is None
 
 
-def test_a_newer_version_of_an_object_of_kubernetes_is_the_same_suspect(make: Make) -> None:
-    make().begin([event("uid/7", "kubernetes.pod.modified")])
+@pytest.mark.parametrize("change", ["added", "modified", "deleted", "absent"])
+def test_a_newer_version_of_an_object_of_kubernetes_is_the_same_suspect(make: Make, change: str) -> None:
+    make().begin([event("uid/7", f"kubernetes.pod.{change}")])
     suspects = make()
-    assert suspects.begin([event("uid/8", "kubernetes.pod.modified")])
-    suspects.passed([event("uid/8", "kubernetes.pod.modified")])
+    assert suspects.begin([event("uid/8", "kubernetes.pod.added")])
+    suspects.passed([event("uid/8", "kubernetes.pod.added")])
     assert suspects.ends == {}
+
+
+LISTED: Final = event("Pod/default/5.7", "kubernetes.pod.listed")
+SYNCED: Final = event("edge/5.8", "kubernetes.cluster.synced")
+SENT: Final = event("publisher/17", "kubernetes.pod.sent", CLOUD_EVENTS)
+LISTED_AGAIN: Final = event("Pod/default/6.1", "kubernetes.pod.listed")
+SYNCED_AGAIN: Final = event("edge/6.2", "kubernetes.cluster.synced")
+
+
+@pytest.mark.parametrize(("first", "again"), [(LISTED, LISTED_AGAIN), (SYNCED, SYNCED_AGAIN), (SENT, SENT)])
+@pytest.mark.parametrize(
+    "other",
+    [
+        event("Pod/other/6.1", "kubernetes.pod.listed"),
+        event("Node//6.1", "kubernetes.node.listed"),
+        event("Pod/default/6.1", "kubernetes.pod.undecodable"),
+        event("edge/6.1", "kubernetes.cluster.connected"),
+        event("publisher/18", "kubernetes.pod.sent", CLOUD_EVENTS),
+    ],
+)
+def test_what_a_driver_numbers_at_each_start_is_recognised_and_nothing_else_is(
+    make: Make, first: Event, again: Event, other: Event
+) -> None:
+    make().begin([first])
+    suspects = make()
+    assert suspects.begin([other]) is False
+    suspects.end()
+    suspects.passed([other])
+    assert suspects.begin([again]) is True
+    suspects.passed([again])
+    assert suspects.ends == {}
+
+
+@pytest.mark.parametrize(("first", "again"), [(LISTED, LISTED_AGAIN), (SYNCED, SYNCED_AGAIN)])
+def test_a_refused_event_that_its_driver_numbers_again_is_refused(make: Make, first: Event, again: Event) -> None:
+    make().begin([first])
+    suspects = make()
+    while suspects.begin([first]) and suspects.take(first) is None:
+        suspects = make()
+    suspects.passed([first])
+    suspects.close()
+    suspects = make()
+    assert suspects.begin([again]) is True
+    assert suspects.take(again) is not None
 
 
 def test_a_suspect_that_is_committed_is_forgotten_also_by_the_next_process(make: Make, log: Callable[[], str]) -> None:
