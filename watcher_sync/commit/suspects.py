@@ -5,7 +5,7 @@ A handler that ends the process does so again when the transport repeats the eve
 each batch before it calls a handler. A mark that a process finds at its start names *suspects*.
 
 * A batch with a suspect is marked event by event, so the next end of the process names one event.
-* An event that was in hand at ``[engine] max_deliveries`` ends is quarantined, and no handler gets it.
+* An event that was alone in hand at ``[engine] max_deliveries`` ends is quarantined, and no handler gets it.
 * A suspect is one no longer when it is committed.
 
 For the engine's thread; any thread may read. The figures: decision record ``fatal-events``.
@@ -61,7 +61,7 @@ class DeliveryLimit(Protocol):
 
     @property
     def max_deliveries(self) -> int:
-        """Ends of the process after which an event that was in hand at each is quarantined."""
+        """Ends of the process after which an event that was alone in hand at each is quarantined."""
 
 
 class Suspects:
@@ -76,7 +76,7 @@ class Suspects:
         self.unclean_ends = 0
         """How often a process of this group ended without a stop while it led."""
         self.ends: dict[Key, int] = {}
-        """Suspect -> at how many ends it was in hand."""
+        """Suspect -> at how many ends it was in hand alone; 0: in a batch of several events only."""
         self._path = path
         self._limit = limit
         self._monotonic = monotonic
@@ -109,7 +109,7 @@ class Suspects:
         self.ends = {(source, name): ends for source, name, ends in state.ends}
         self._refused = dict.fromkeys(state.refused)
         for key in {_key(*marked) for marked in mark}:
-            self.ends[key] = self.ends.get(key, 0) + 1
+            self.ends[key] = self.ends.get(key, 0) + (len(mark) == 1)
         self._forget_at = self._monotonic() + _EXPECTED_SECONDS
         self._store(leads=True)
         if state.leads:
@@ -148,7 +148,7 @@ class Suspects:
         marked = (event.source, event.type, event.id, event.envelope)
         ends, limit = self.ends.get(_key(*marked), 0), self._limit.max_deliveries
         if ends >= limit or _key(*marked, exact=True) in self._refused:
-            return f"the engine's process ended {max(ends, limit)} times with this event in hand"
+            return f"ends of the engine's process with this event alone in hand: {max(ends, limit)}"
         self._write(msgspec.msgpack.encode([marked]))
         return None
 
@@ -167,7 +167,7 @@ class Suspects:
             marked = (event.source, event.type, event.id, event.envelope)
             if self.ends.pop(_key(*marked), 0) >= self._limit.max_deliveries:
                 LOG.error(
-                    "source %s: the event %r of type %s is in quarantine: it was in hand at the ends of %d processes",
+                    "source %s: the event %r of type %s is in quarantine: it alone was in hand at %d ends",
                     event.source, event.id[:_SHOWN], event.type, self._limit.max_deliveries,
                 )  # fmt: skip
                 self._refused[_key(*marked, exact=True)] = None
@@ -187,7 +187,7 @@ class Suspects:
         (source, name), count = max(ends.items(), key=lambda item: item[1])
         return (
             f"events that were in hand when the process ended are not committed yet: {len(ends)}, such as "
-            f"{name[:_SHOWN]!r} of source {source}, with {count} ends"
+            f"{name[:_SHOWN]!r} of source {source}, alone in hand at {count} ends"
         )
 
     def _has_suspect(self, events: Sequence[Event]) -> bool:

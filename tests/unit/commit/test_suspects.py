@@ -52,10 +52,11 @@ def make(tmp_path: Path, clock: Clock) -> Iterable[Make]:
     """A process of the group, which leads. One that is made before it has ended without a stop."""
     made: list[Suspects] = []
 
-    def make(path: Path | None = None) -> Suspects:
+    def make(path: Path | None = None, limit: int = 3) -> Suspects:
         for one in made:
             one._release()  # as the end of a process does
-        suspects = Suspects(path or path_of(str(tmp_path), "default"), CommitLimits(), monotonic=clock)
+        limits = CommitLimits(max_deliveries=limit)
+        suspects = Suspects(path or path_of(str(tmp_path), "default"), limits, monotonic=clock)
         suspects.open()
         made.append(suspects)
         return suspects
@@ -81,20 +82,31 @@ def test_a_stop_is_no_unclean_end(make: Make) -> None:
 def test_the_events_of_the_last_batch_are_suspects_and_are_marked_one_by_one(make: Make, tmp_path: Path) -> None:
     assert make().begin(events("a", "b", "c")) is False
     second = make()
-    assert second.ends == {("nova", name): 1 for name in "abc"}
+    assert second.ends == {("nova", name): 0 for name in "abc"}
     assert "not committed yet: 3, such as" in second.problem
     assert second.begin(events("x", "b")) is True
     assert second.take(event("b")) is None
     assert in_hand(path_of(str(tmp_path), "default")) == "source nova: 'b' of type 'test'"
     third = make()
-    assert third.ends == {("nova", "a"): 1, ("nova", "b"): 2, ("nova", "c"): 1}
+    assert third.ends == {("nova", "a"): 0, ("nova", "b"): 1, ("nova", "c"): 0}
     assert third.unclean_ends == 2
 
 
 def test_a_batch_without_a_suspect_is_marked_as_a_whole(make: Make) -> None:
     make().begin(events("a"))
     assert make().begin(events("x", "y")) is False
-    assert make().ends == {("nova", name): 1 for name in "axy"}
+    assert make().ends == {("nova", "a"): 1, ("nova", "x"): 0, ("nova", "y"): 0}
+
+
+def test_one_end_with_a_batch_in_hand_refuses_no_event_of_it(make: Make) -> None:
+    make(limit=1).begin(events("a", "b"))
+    suspects = make(limit=1)
+    assert suspects.begin(events("a", "b"))
+    assert [suspects.take(event(name)) for name in "ab"] == [None, None]
+    suspects = make(limit=1)
+    assert suspects.begin(events("a", "b"))
+    assert suspects.take(event("a")) is None
+    assert suspects.take(event("b")) == "ends of the engine's process with this event alone in hand: 1"
 
 
 def test_an_event_at_the_limit_gets_no_handler_until_it_is_committed(make: Make, log: Callable[[], str]) -> None:
@@ -106,7 +118,7 @@ def test_an_event_at_the_limit_gets_no_handler_until_it_is_committed(make: Make,
     suspects = make()
     for _ in range(2):  # the commit failed once
         assert suspects.begin(events("a"))
-        assert suspects.take(event("a")) == "the engine's process ended 3 times with this event in hand"
+        assert suspects.take(event("a")) == "ends of the engine's process with this event alone in hand: 3"
         suspects.end()
     suspects.passed(events("a"))
     assert suspects.problem == ""
@@ -187,7 +199,7 @@ def test_a_suspect_that_is_committed_is_forgotten_also_by_the_next_process(make:
     make().begin(events("a", "b"))
     suspects = make()
     suspects.passed(events("a"))
-    assert make().ends == {("nova", "b"): 1}
+    assert make().ends == {("nova", "b"): 0}
     suspects = make()
     suspects.passed(events("b"))
     assert make().ends == {}
