@@ -13,9 +13,13 @@ For the engine's thread; any thread may read. The figures: decision record ``fat
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import hashlib
+import importlib.metadata
 import os
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -53,7 +57,10 @@ class _FileState(msgspec.Struct, array_like=True):
     unclean_ends: int = 0
     ends: list[tuple[str, str, int]] = []
     """(source, id, ends) of each suspect."""
-    refused: list[Key] = []
+    refused: list[tuple[str, str, int]] = []
+    """(source, id, ends) of the last events that reached the limit."""
+    software: str = ""
+    """With which they did."""
 
 
 class DeliveryLimit(Protocol):
@@ -64,14 +71,29 @@ class DeliveryLimit(Protocol):
         """Ends of the process after which an event that was alone in hand at each is quarantined."""
 
 
+def installed_software() -> str:
+    """A digest of the interpreter and the installed distributions and their versions; any of them may end a process."""
+    found = set()
+    for each in importlib.metadata.distributions():
+        with contextlib.suppress(OSError, ValueError):  # of another package, whose metadata cannot be read
+            found.add(f"{each.name} {each.version}")
+    return hashlib.sha256("\n".join((sys.version, *sorted(found))).encode()).hexdigest()
+
+
 class Suspects:
     """The suspects of one engine group on this machine.
 
     :param path: of the file; None: nothing is remembered, as in processes that are no engine.
+    :param software: returns what is installed; refused events are retried with something else.
     """
 
     def __init__(
-        self, path: Path | None, limit: DeliveryLimit, *, monotonic: Callable[[], float] = time.monotonic
+        self,
+        path: Path | None,
+        limit: DeliveryLimit,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        software: Callable[[], str] = installed_software,
     ) -> None:
         self.unclean_ends = 0
         """How often a process of this group ended without a stop while it led."""
@@ -81,8 +103,10 @@ class Suspects:
         self._limit = limit
         self._monotonic = monotonic
         self._forget_at = 0.0
-        self._refused: dict[Key, None] = {}
-        """Events that reached the limit. A watch brings them again after each start."""
+        self._refused: dict[Key, int] = {}
+        """Event that reached the limit -> its ends. A watch brings it again after each start."""
+        self._read_software = software
+        self._software = ""
         self._file: int | None = None
         self._is_failing = False
         self._state = b""
@@ -107,9 +131,13 @@ class Suspects:
             state, mark = _FileState(), []
         self.unclean_ends = state.unclean_ends + state.leads
         self.ends = {(source, name): ends for source, name, ends in state.ends}
-        self._refused = dict.fromkeys(state.refused)
-        for key in {_key(*marked) for marked in mark}:
-            self.ends[key] = self.ends.get(key, 0) + (len(mark) == 1)
+        self._software = self._read_software()
+        if state.refused and state.software != self._software:
+            LOG.info("The installed software has changed: refused events are retried: %d", len(state.refused))
+            state.refused = []
+        self._refused = {(source, name): ends for source, name, ends in state.refused}
+        for marked in mark:
+            self.ends[_key(*marked)] = self._ends_of(marked) + (len(mark) == 1)
         self._forget_at = self._monotonic() + _EXPECTED_SECONDS
         self._store(leads=True)
         if state.leads:
@@ -146,9 +174,9 @@ class Suspects:
         :returns: why no handler may get it; None if one may.
         """
         marked = (event.source, event.type, event.id, event.envelope)
-        ends, limit = self.ends.get(_key(*marked), 0), self._limit.max_deliveries
-        if ends >= limit or _key(*marked, exact=True) in self._refused:
-            return f"ends of the engine's process with this event alone in hand: {max(ends, limit)}"
+        ends = self._ends_of(marked)
+        if ends >= self._limit.max_deliveries:
+            return f"ends of the engine's process with this event alone in hand: {ends}"
         self._write(msgspec.msgpack.encode([marked]))
         return None
 
@@ -165,12 +193,13 @@ class Suspects:
         before = len(self.ends)
         for event in events:
             marked = (event.source, event.type, event.id, event.envelope)
-            if self.ends.pop(_key(*marked), 0) >= self._limit.max_deliveries:
+            ends = self.ends.pop(_key(*marked), 0)
+            if ends >= self._limit.max_deliveries:
                 LOG.error(
                     "source %s: the event %r of type %s is in quarantine: it alone was in hand at %d ends",
-                    event.source, event.id[:_SHOWN], event.type, self._limit.max_deliveries,
+                    event.source, event.id[:_SHOWN], event.type, ends,
                 )  # fmt: skip
-                self._refused[_key(*marked, exact=True)] = None
+                self._refused[_key(*marked, exact=True)] = ends
                 while len(self._refused) > _MAX_REFUSED:
                     del self._refused[next(iter(self._refused))]
         if len(self.ends) != before:
@@ -201,10 +230,15 @@ class Suspects:
             for e in events
         )
 
+    def _ends_of(self, marked: Marked) -> int:
+        """At how many ends an event was in hand alone."""
+        return max(self.ends.get(_key(*marked), 0), self._refused.get(_key(*marked, exact=True), 0))
+
     def _store(self, *, leads: bool) -> None:
         """Write the state with an empty mark."""
         ends = [(*key, count) for key, count in self.ends.items()]
-        self._state = msgspec.msgpack.encode(_FileState(leads, self.unclean_ends, ends, list(self._refused)))
+        refused = [(*key, count) for key, count in self._refused.items()]
+        self._state = msgspec.msgpack.encode(_FileState(leads, self.unclean_ends, ends, refused, self._software))
         self._write(b"")
 
     def _write(self, mark: bytes) -> None:

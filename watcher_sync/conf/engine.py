@@ -179,7 +179,8 @@ Ends of the engine's process after which an event that was alone in hand at each
 
 A handler may end the process, such as by a defect in a C extension. The next process finds the events that were in hand
 in a file in ``state_path``, and dispatches them one by one. An end with a batch of several events in hand does not
-count. No handler gets an event that reached this number. A SIGHUP applies a new value.
+count. No handler gets an event that reached this number. A SIGHUP applies a new value, and a higher one lets handlers
+have the refused events again.
 
 Related options: ``max_deliveries`` of a source with the driver ``nats_jetstream``, which counts deliveries.
 """,

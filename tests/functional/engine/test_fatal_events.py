@@ -207,7 +207,7 @@ def test_a_message_of_a_stream_that_ends_the_process_is_quarantined_and_its_neig
     line.close()
 
 
-def test_a_pod_that_ends_the_process_is_quarantined_also_after_the_next_start(
+def test_a_pod_that_ends_the_process_is_quarantined_also_after_the_next_start_until_the_plugin_is_repaired(
     site: Installation, tmp_path: Path
 ) -> None:
     with KubernetesServer() as server:
@@ -230,4 +230,11 @@ def test_a_pod_that_ends_the_process_is_quarantined_also_after_the_next_start(
         wait_until(lambda: names() == {"a", "later", "z"}, what="the pod behind")
         assert "Worker process" not in engine.log
         assert engine.terminate()[0] == 0
-    assert len(quarantined(site)) == 1
+        assert len(quarantined(site)) == 1
+
+        fatal_plugin.repair(tmp_path / "plugin")
+        engine = site.engine(site.config())
+        wait_until(lambda: names() == {"a", "fatal-sigsegv", "later", "z"}, what="the pod that was refused")
+        assert "refused events are retried: 1" in engine.log
+        assert "Worker process" not in engine.log
+        assert engine.terminate()[0] == 0

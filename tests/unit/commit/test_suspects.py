@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 from tests.waiting import deadline
 from watcher_sync.commit.batch_dispatch import CommitLimits
-from watcher_sync.commit.suspects import Suspects, in_hand, path_of
+from watcher_sync.commit.suspects import Suspects, in_hand, installed_software, path_of
 from watcher_sync.events import CLOUD_EVENTS, NATIVE, Event
 
 Make = Callable[..., Suspects]
@@ -52,11 +53,13 @@ def make(tmp_path: Path, clock: Clock) -> Iterable[Make]:
     """A process of the group, which leads. One that is made before it has ended without a stop."""
     made: list[Suspects] = []
 
-    def make(path: Path | None = None, limit: int = 3) -> Suspects:
+    def make(path: Path | None = None, limit: int = 3, software: str = "1.0") -> Suspects:
         for one in made:
             one._release()  # as the end of a process does
         limits = CommitLimits(max_deliveries=limit)
-        suspects = Suspects(path or path_of(str(tmp_path), "default"), limits, monotonic=clock)
+        suspects = Suspects(
+            path or path_of(str(tmp_path), "default"), limits, monotonic=clock, software=lambda: software
+        )
         suspects.open()
         made.append(suspects)
         return suspects
@@ -140,6 +143,63 @@ def test_an_event_that_was_refused_is_refused_again_when_its_transport_repeats_i
     assert suspects.begin([listed])
     assert suspects.take(listed) is not None
     assert suspects.take(event("uid/10", "kubernetes.pod.modified")) is None
+
+
+@pytest.fixture
+def refused(make: Make) -> Event:
+    """An event that ended three processes, and is in quarantine."""
+    event_ = event("uid/7", "kubernetes.pod.added")
+    make().begin([event_])
+    suspects = make()
+    while suspects.begin([event_]) and suspects.take(event_) is None:
+        suspects = make()
+    suspects.passed([event_])
+    suspects.close()
+    return event_
+
+
+def test_a_refused_event_is_retried_when_the_installed_software_has_changed(
+    make: Make, refused: Event, log: Callable[[], str]
+) -> None:
+    suspects = make()
+    assert suspects.begin([refused])
+    assert suspects.take(refused) is not None
+    suspects.close()
+    for _ in range(2):
+        suspects = make(software="1.1")
+        assert suspects.begin([refused]) is False
+        suspects.end()
+        suspects.close()
+    assert log().count("The installed software has changed: refused events are retried: 1") == 1
+
+
+def test_a_refused_event_is_retried_up_to_a_higher_limit(make: Make, refused: Event) -> None:
+    for _ in range(2):
+        suspects = make(limit=5)
+        assert suspects.begin([refused])
+        assert suspects.take(refused) is None
+    suspects = make(limit=5)
+    assert suspects.begin([refused])
+    assert suspects.take(refused) == "ends of the engine's process with this event alone in hand: 5"
+    suspects.passed([refused])
+    suspects.close()
+    assert make(limit=5).take(refused) is not None
+
+
+def test_the_installed_software_is_each_distribution_with_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = [installed_software(), installed_software()]
+    info, rotten = tmp_path / "plugin-1.0.dist-info", tmp_path / "rotten-1.0.dist-info"
+    info.mkdir()
+    rotten.mkdir()
+    (rotten / "METADATA").write_bytes(b"\xff")
+    for version in ("1.0", "1.1"):
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: plugin\nVersion: {version}\n")
+        importlib.invalidate_caches()
+        found.append(installed_software())
+    assert len(set(found)) == 3
 
 
 @pytest.mark.parametrize("change", ["added", "modified", "deleted", "absent"])
