@@ -30,11 +30,12 @@ class Outage:
 
     def failed(self, error: BaseException) -> None:
         """An attempt failed, and is repeated. An error that is not ours is logged with its traceback."""
+        text = text_of(error)
         if not self.reason:
             is_known = isinstance(error, (WatcherSyncError, OSError))
             level = logging.WARNING if is_known else logging.ERROR
-            self._log.log(level, "%s, retrying: %s", self._failing, error, exc_info=None if is_known else error)
-        self.reason = text_of(error) or type(error).__name__
+            self._log.log(level, "%s, retrying: %s", self._failing, text, exc_info=None if is_known else error)
+        self.reason = text or type(error).__name__
 
     def succeeded(self) -> None:
         """An attempt succeeded."""

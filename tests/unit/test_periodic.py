@@ -46,6 +46,25 @@ def test_an_unexpected_error_is_logged_with_its_traceback(caplog: pytest.LogCapt
     assert record.exc_info is not None
 
 
+@pytest.mark.parametrize("base", [OSError, Exception])
+def test_an_error_whose_text_cannot_be_read_ends_no_attempt(
+    caplog: pytest.LogCaptureFixture, base: type[Exception]
+) -> None:
+    class Unprintable(base):  # type: ignore[misc, valid-type]
+        def __str__(self) -> str:
+            raise SystemExit("not even this")
+
+    def fail() -> None:
+        raise Unprintable
+
+    database = outage()
+    database.attempt(fail)
+    assert database.reason == "(its text cannot be read)"
+    assert [each.getMessage() for each in caplog.records] == [
+        "the row cannot be written, retrying: (its text cannot be read)"
+    ]
+
+
 def test_work_that_was_left_out_says_nothing_about_the_outage(caplog: pytest.LogCaptureFixture) -> None:
     database = outage()
     database.failed(DatabaseUnavailable("no answer"))

@@ -195,7 +195,7 @@ def run_workers(manager: cotyledon.ServiceManager, in_hand: Callable[[], str] | 
     """
 
     def report(_service: Any, worker: int, status: int) -> None:
-        how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"exited with status {status}"
+        how = f"was ended by {_signal_name(-status)}" if status < 0 else f"exited with status {status}"
         what = f"; in hand: {in_hand()}" if in_hand is not None else ""
         LOG.error("Worker process %d %s and is started again%s", worker, how, what)
 
@@ -209,16 +209,32 @@ def run_workers(manager: cotyledon.ServiceManager, in_hand: Callable[[], str] | 
     manager.register_hooks(on_dead_worker=report)
     # cotyledon's own handler has no effect while the master waits for its workers.
     signal.signal(signal.SIGALRM, give_up)
-    os.register_at_fork(
-        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, _OF_WORKERS),
-        after_in_parent=accept_signals,
-    )
+    master = os.getpid()
+
+    def hold_back() -> None:
+        # The workers inherit the hooks. What a plugin starts there has the signals as they are.
+        if os.getpid() == master:
+            signal.pthread_sigmask(signal.SIG_BLOCK, _OF_WORKERS)
+
+    def accept() -> None:
+        if os.getpid() == master:
+            accept_signals()
+
+    os.register_at_fork(before=hold_back, after_in_parent=accept)
     manager.run()
 
 
 def accept_signals() -> None:
     """Accept the signals that were held back since the fork. Call it in a worker process that has its handlers."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _OF_WORKERS)
+
+
+def _signal_name(number: int) -> str:
+    """The name of a signal, or its number: most real-time signals have no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _restrict_log_files() -> None:

@@ -122,7 +122,7 @@ class CommitLimits(msgspec.Struct, frozen=True):
     event_watchdog: float = 10.0
     """Seconds after which an event in hand is reported; 0: never. Read for each decision."""
     max_deliveries: int = 3
-    """Ends of the process after which an event that was in hand at each is quarantined."""
+    """Ends of the process after which an event that was alone in hand at each is quarantined."""
 
 
 class BatchDispatch:

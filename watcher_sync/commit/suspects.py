@@ -5,7 +5,7 @@ A handler that ends the process does so again when the transport repeats the eve
 each batch before it calls a handler. A mark that a process finds at its start names *suspects*.
 
 * A batch with a suspect is marked event by event, so the next end of the process names one event.
-* An event that was in hand at ``[engine] max_deliveries`` ends is quarantined, and no handler gets it.
+* An event that was alone in hand at ``[engine] max_deliveries`` ends is quarantined, and no handler gets it.
 * A suspect is one no longer when it is committed.
 
 For the engine's thread; any thread may read. The figures: decision record ``fatal-events``.
@@ -13,9 +13,13 @@ For the engine's thread; any thread may read. The figures: decision record ``fat
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import hashlib
+import importlib.metadata
 import os
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -25,20 +29,22 @@ from urllib.parse import quote
 import msgspec
 from oslo_log import log as logging
 
-from watcher_sync.events import Event
+from watcher_sync.events import NATIVE, Event
 
 LOG = logging.getLogger(__name__)
 
 Key = tuple[str, str]
-"""(source, id) of an event; of an object in a watch of Kubernetes without its version, which may be newer next time."""
-Marked = tuple[str, str, str]
-"""(source, type, id) of an event in hand."""
+"""(source, id) of an event. Of an event of the driver ``kubernetes`` only what is the same at its next delivery."""
+Marked = tuple[str, str, str, str]
+"""(source, type, id, envelope) of an event in hand."""
 
 _HEADER: Final = struct.Struct("<II")
 """Bytes of the state and of the mark, which follow it."""
 _EXPECTED_SECONDS: Final = 600.0
 """Within this time a transport delivers again what was in hand. Afterwards no suspect is expected any more."""
 _MAX_REFUSED: Final = 1000
+_OF_OBJECTS: Final = frozenset({"added", "modified", "deleted", "absent"})
+"""How the types of the events end that the driver ``kubernetes`` makes for an object."""
 _SHOWN: Final = 128
 """Characters of an id in the log."""
 
@@ -51,7 +57,10 @@ class _FileState(msgspec.Struct, array_like=True):
     unclean_ends: int = 0
     ends: list[tuple[str, str, int]] = []
     """(source, id, ends) of each suspect."""
-    refused: list[Key] = []
+    refused: list[tuple[str, str, int]] = []
+    """(source, id, ends) of the last events that reached the limit."""
+    software: str = ""
+    """With which they did."""
 
 
 class DeliveryLimit(Protocol):
@@ -59,28 +68,45 @@ class DeliveryLimit(Protocol):
 
     @property
     def max_deliveries(self) -> int:
-        """Ends of the process after which an event that was in hand at each is quarantined."""
+        """Ends of the process after which an event that was alone in hand at each is quarantined."""
+
+
+def installed_software() -> str:
+    """A digest of the interpreter and the installed distributions and their versions; any of them may end a process."""
+    found = set()
+    for each in importlib.metadata.distributions():
+        with contextlib.suppress(OSError, ValueError):  # of another package, whose metadata cannot be read
+            found.add(f"{each.name} {each.version}")
+    return hashlib.sha256("\n".join((sys.version, *sorted(found))).encode()).hexdigest()
 
 
 class Suspects:
     """The suspects of one engine group on this machine.
 
     :param path: of the file; None: nothing is remembered, as in processes that are no engine.
+    :param software: returns what is installed; refused events are retried with something else.
     """
 
     def __init__(
-        self, path: Path | None, limit: DeliveryLimit, *, monotonic: Callable[[], float] = time.monotonic
+        self,
+        path: Path | None,
+        limit: DeliveryLimit,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        software: Callable[[], str] = installed_software,
     ) -> None:
         self.unclean_ends = 0
         """How often a process of this group ended without a stop while it led."""
         self.ends: dict[Key, int] = {}
-        """Suspect -> at how many ends it was in hand."""
+        """Suspect -> at how many ends it was in hand alone; 0: in a batch of several events only."""
         self._path = path
         self._limit = limit
         self._monotonic = monotonic
         self._forget_at = 0.0
-        self._refused: dict[Key, None] = {}
-        """Events that reached the limit. A watch brings them again after each start."""
+        self._refused: dict[Key, int] = {}
+        """Event that reached the limit -> its ends. A watch brings it again after each start."""
+        self._read_software = software
+        self._software = ""
         self._file: int | None = None
         self._is_failing = False
         self._state = b""
@@ -91,7 +117,9 @@ class Suspects:
             return
         try:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # No child inherits a record lock, and one of a plugin may outlive this process. The lock would end with the
+            # first descriptor of the file that this process closes: only the master opens it for the log.
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             state, mark = _read(self._file)
         except OSError as exc:
             is_taken = isinstance(exc, BlockingIOError)
@@ -103,9 +131,13 @@ class Suspects:
             state, mark = _FileState(), []
         self.unclean_ends = state.unclean_ends + state.leads
         self.ends = {(source, name): ends for source, name, ends in state.ends}
-        self._refused = dict.fromkeys(state.refused)
-        for key in {_key(*marked) for marked in mark}:
-            self.ends[key] = self.ends.get(key, 0) + 1
+        self._software = self._read_software()
+        if state.refused and state.software != self._software:
+            LOG.info("The installed software has changed: refused events are retried: %d", len(state.refused))
+            state.refused = []
+        self._refused = {(source, name): ends for source, name, ends in state.refused}
+        for marked in mark:
+            self.ends[_key(*marked)] = self._ends_of(marked) + (len(mark) == 1)
         self._forget_at = self._monotonic() + _EXPECTED_SECONDS
         self._store(leads=True)
         if state.leads:
@@ -129,7 +161,7 @@ class Suspects:
             return False
         if (self.ends or self._refused) and self._has_suspect(events):
             return True
-        mark = msgspec.msgpack.encode([(event.source, event.type, event.id) for event in events])
+        mark = msgspec.msgpack.encode([(event.source, event.type, event.id, event.envelope) for event in events])
         try:
             os.pwrite(self._file, _HEADER.pack(len(self._state), len(mark)) + self._state + mark, 0)
         except OSError as exc:
@@ -141,10 +173,10 @@ class Suspects:
 
         :returns: why no handler may get it; None if one may.
         """
-        marked = (event.source, event.type, event.id)
-        ends, limit = self.ends.get(_key(*marked), 0), self._limit.max_deliveries
-        if ends >= limit or (event.source, event.id) in self._refused:
-            return f"the engine's process ended {max(ends, limit)} times with this event in hand"
+        marked = (event.source, event.type, event.id, event.envelope)
+        ends = self._ends_of(marked)
+        if ends >= self._limit.max_deliveries:
+            return f"ends of the engine's process with this event alone in hand: {ends}"
         self._write(msgspec.msgpack.encode([marked]))
         return None
 
@@ -160,13 +192,14 @@ class Suspects:
         """These events are committed: they are suspects no longer."""
         before = len(self.ends)
         for event in events:
-            key = _key(event.source, event.type, event.id)
-            if self.ends.pop(key, 0) >= self._limit.max_deliveries:
+            marked = (event.source, event.type, event.id, event.envelope)
+            ends = self.ends.pop(_key(*marked), 0)
+            if ends >= self._limit.max_deliveries:
                 LOG.error(
-                    "source %s: the event %r of type %s is in quarantine: it was in hand at the ends of %d processes",
-                    event.source, event.id[:_SHOWN], event.type, self._limit.max_deliveries,
+                    "source %s: the event %r of type %s is in quarantine: it alone was in hand at %d ends",
+                    event.source, event.id[:_SHOWN], event.type, ends,
                 )  # fmt: skip
-                self._refused[event.source, event.id] = None
+                self._refused[_key(*marked, exact=True)] = ends
                 while len(self._refused) > _MAX_REFUSED:
                     del self._refused[next(iter(self._refused))]
         if len(self.ends) != before:
@@ -183,7 +216,7 @@ class Suspects:
         (source, name), count = max(ends.items(), key=lambda item: item[1])
         return (
             f"events that were in hand when the process ended are not committed yet: {len(ends)}, such as "
-            f"{name[:_SHOWN]!r} of source {source}, with {count} ends"
+            f"{name[:_SHOWN]!r} of source {source}, alone in hand at {count} ends"
         )
 
     def _has_suspect(self, events: Sequence[Event]) -> bool:
@@ -191,12 +224,21 @@ class Suspects:
             self.ends.clear()
             self._store(leads=True)
         ends, refused = self.ends, self._refused
-        return any(_key(e.source, e.type, e.id) in ends or (e.source, e.id) in refused for e in events)
+        return any(
+            _key(e.source, e.type, e.id, e.envelope) in ends
+            or _key(e.source, e.type, e.id, e.envelope, exact=True) in refused
+            for e in events
+        )
+
+    def _ends_of(self, marked: Marked) -> int:
+        """At how many ends an event was in hand alone."""
+        return max(self.ends.get(_key(*marked), 0), self._refused.get(_key(*marked, exact=True), 0))
 
     def _store(self, *, leads: bool) -> None:
         """Write the state with an empty mark."""
         ends = [(*key, count) for key, count in self.ends.items()]
-        self._state = msgspec.msgpack.encode(_FileState(leads, self.unclean_ends, ends, list(self._refused)))
+        refused = [(*key, count) for key, count in self._refused.items()]
+        self._state = msgspec.msgpack.encode(_FileState(leads, self.unclean_ends, ends, refused, self._software))
         self._write(b"")
 
     def _write(self, mark: bytes) -> None:
@@ -240,13 +282,25 @@ def described(mark: Sequence[Marked]) -> str:
     """Marked events for the log."""
     if not mark:
         return "no event"
-    source, event_type, name = mark[0]
+    source, event_type, name, _ = mark[0]
     more = f" and {len(mark) - 1} more" if len(mark) > 1 else ""
     return f"source {source}: {name[:_SHOWN]!r} of type {event_type[:_SHOWN]!r}{more}"
 
 
-def _key(source: str, event_type: str, name: str) -> Key:
-    return source, name.partition("/")[0] if event_type.startswith("kubernetes.") else name
+def _key(source: str, event_type: str, name: str, envelope: str, *, exact: bool = False) -> Key:
+    """What recognises an event at its next delivery.
+
+    The driver ``kubernetes`` gives an object the id ``uid/version``. Other ids end with a number that differs after a
+    start: ``Pod/namespace/number`` is a listing, ``cluster/number`` the state of a cluster.
+
+    :param exact: a newer version of an object is another event.
+    """
+    if envelope != NATIVE or not event_type.startswith("kubernetes."):
+        return source, name
+    stem = name.rpartition("/")[0] or name
+    if event_type.rpartition(".")[2] in _OF_OBJECTS:
+        return source, name if exact else stem
+    return source, f"{event_type} {stem}"
 
 
 def _read(file: int) -> tuple[_FileState, list[Marked]]:

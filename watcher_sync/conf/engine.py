@@ -175,11 +175,12 @@ does after six times the time. A SIGHUP applies a new value.
         min=1,
         mutable=True,
         help="""
-Ends of the engine's process after which an event that was in hand at each of them is quarantined.
+Ends of the engine's process after which an event that was alone in hand at each of them is quarantined.
 
 A handler may end the process, such as by a defect in a C extension. The next process finds the events that were in hand
-in a file in ``state_path``, and dispatches them one by one. No handler gets an event that reached this number. A SIGHUP
-applies a new value.
+in a file in ``state_path``, and dispatches them one by one. An end with a batch of several events in hand does not
+count. No handler gets an event that reached this number. A SIGHUP applies a new value, and a higher one lets handlers
+have the refused events again.
 
 Related options: ``max_deliveries`` of a source with the driver ``nats_jetstream``, which counts deliveries.
 """,

@@ -88,6 +88,14 @@ def install(folder: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(folder)}
 
 
+def repair(folder: Path) -> None:
+    """Install the next release of the plugin, whose handler of pods never fails."""
+    (folder / "fatal_plugin_dist-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: fatal-plugin-dist\nVersion: 1.1\n"
+    )
+    (folder / "fatal_plugin_dist.py").write_text(MODULE.replace("KubernetesHandler.on_pod = on_pod", ""))
+
+
 def notification(name: str, how: str) -> bytes:
     """A notification of oslo.messaging."""
     document = {
