@@ -13,10 +13,9 @@ commits in 0.1 seconds.
 from __future__ import annotations
 
 import collections
-import contextlib
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -246,11 +245,13 @@ class ConsumeLoop:
 
     def _ack_or_nack(self, taken: Taken, committed: bool) -> None:
         for source, events in taken:
-            with _surviving(source):
+            try:
                 if committed:
                     source.ack(events)
                 else:
                     source.nack(events, _REDELIVERY_DELAY_SECONDS)
+            except BaseException as exc:  # noqa: BLE001 - raised again if it is a signal
+                _have_replaced(source, exc)
             self._intake.done(source, events)
 
     def _commit(self, batch: Batch, *, uncertain: bool = False) -> bool:
@@ -305,19 +306,21 @@ def _cursors(taken: Taken) -> dict[str, str]:
     """source -> the position after the last of its events in the batch."""
     cursors: dict[str, str] = {}
     for source, events in taken:
-        with _surviving(source):
+        try:
             position = source.cursor(events)
-            if position is not None:
-                cursors[source.name] = position
+        except BaseException as exc:  # noqa: BLE001 - raised again if it is a signal
+            _have_replaced(source, exc)
+            continue
+        if position is not None:
+            cursors[source.name] = position
     return cursors
 
 
-@contextlib.contextmanager
-def _surviving(source: Source) -> Iterator[None]:
-    """Have a source replaced that raises. Its transport repeats what it does not know as committed."""
-    try:
-        yield
-    except BaseException as exc:
-        if interrupts(exc):
-            raise
-        source.broken = described(exc)
+def _have_replaced(source: Source, error: BaseException) -> None:
+    """Have the supervisor replace a source that raised. Its transport repeats what it does not know as committed.
+
+    :raises BaseException: the error, if it is a signal to the process.
+    """
+    if interrupts(error):
+        raise error
+    source.broken = described(error)

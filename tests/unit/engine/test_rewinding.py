@@ -18,6 +18,8 @@ from watcher_sync.sources.base import SourceState, SourceStatus
 class Rewound:
     """A source whose first start fails."""
 
+    broken = ""
+
     def __init__(self, *, has_history: bool = True) -> None:
         self.calls: list[str] = []
         self.started = threading.Event()
