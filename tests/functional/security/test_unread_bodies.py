@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -18,8 +20,8 @@ from tests.functional.security.serving import documented_api, running
 from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.services.servers import free_port
-from tests.waiting import deadline, wait_until
-from watcher_sync.api.http.request_input import MAX_DISCARDED_BYTES
+from tests.waiting import deadline, seconds_until, wait_until
+from watcher_sync.api.http.request_input import DISCARD_SECONDS, MAX_DISCARDED_BYTES
 from watcher_sync.conf.api import OPTS
 from watcher_sync.model.entities import builtin_kinds
 
@@ -45,11 +47,11 @@ class Api:
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[[str], Api]]:
+def serve(tmp_path: Path) -> Iterator[Callable[..., Api]]:
     """Starts a server without authentication, but with JWTs on the paths of agents."""
     with ExitStack() as stack:
 
-        def started(server: str) -> Api:
+        def started(server: str, *options: str) -> Api:
             config, key = tmp_path / "watcher-sync.conf", tmp_path / "key"
             key.write_text("x" * 32)
             url, port = f"sqlite:///{tmp_path / 'ws.sqlite'}", free_port()
@@ -60,7 +62,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[[str], Api]]:
             )
             migrate(opened(url, builtin_kinds())).database.dispose()
             if server == "gunicorn":
-                client = stack.enter_context(documented_api(config))
+                client = stack.enter_context(documented_api(config, *options))
             else:
                 client = stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}"))
                 command: list[str | Path] = [BIN / "watcher-sync-api", "--config-file", config]
@@ -117,6 +119,51 @@ def test_a_body_beyond_what_is_discarded_ends_its_connection_and_the_answer_says
     connection = api.connect()
     connection.sendall(head(TOPICS, length=1) + b"x")
     assert answer_of(connection)[0].status == 401
+
+
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("sent", [b"", b"x"], ids=["silent", "drip"])
+def test_a_body_that_does_not_come_delays_its_answer_for_seconds_only(
+    serve: Callable[[str], Api], server: str, sent: bytes
+) -> None:
+    api = serve(server)
+    connection = api.connect()
+    connection.sendall(head("/none", length=1_000_000))
+
+    def is_answered() -> bool:
+        with suppress(ConnectionError):
+            connection.sendall(sent)
+        return bool(select.select([connection], [], [], 0)[0])
+
+    assert seconds_until(is_answered, what="the answer") < deadline(10)
+    answer, _ = answer_of(connection)
+    assert answer.status == 404
+    with suppress(ConnectionError):  # bytes that the server did not read make its end a reset
+        assert connection.recv(1) == b"", "the connection ends"
+    assert not any("Traceback" in line for line in api.log_lines())
+
+
+def test_bodies_that_do_not_come_occupy_all_threads_for_seconds_only(serve: Callable[..., Api]) -> None:
+    api = serve("gunicorn", "--workers", "1", "--threads", "4")
+    for _ in range(8):
+        api.connect().sendall(head("/none", length=1_000_000))
+
+    def is_healthy() -> bool:
+        return httpx.get(f"http://127.0.0.1:{api.port}/healthcheck", timeout=deadline(60)).status_code == 200
+
+    assert seconds_until(is_healthy, what="an answer") < deadline(10)
+
+
+def test_a_client_that_waits_for_100_is_answered_at_once_and_need_not_send_its_body(
+    serve: Callable[[str], Api],
+) -> None:
+    api = serve("watcher-sync-api")
+    connection = api.connect()
+    began = time.monotonic()
+    connection.sendall(head("/none", "Expect: 100-continue", length=1_000_000))
+    answer, _ = answer_of(connection)
+    assert (answer.status, answer.will_close) == (404, True)
+    assert time.monotonic() - began < DISCARD_SECONDS, "nothing is discarded"
 
 
 BAD_CHUNKS = {
