@@ -196,6 +196,21 @@ def test_a_malformed_chunk_is_a_bad_request_without_a_traceback(serve: Callable[
         assert not any("Traceback" in line or " ERROR " in line for line in written), (name, written)
 
 
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize(("path", "status"), [("/v1/events", 400), (TOPICS, 401), ("/none", 404)])
+def test_a_length_of_5000_digits_is_a_bad_request_without_a_traceback(
+    serve: Callable[[str], Api], server: str, path: str, status: int
+) -> None:
+    """gunicorn refuses it before the application, which does so where it reads a body."""
+    api = serve(server)
+    connection = api.connect()
+    fields = ("Content-Type: application/cloudevents+json", f"Content-Length: {'9' * 5000}")
+    connection.sendall(head(path, *fields) + b"{}")
+    answer, _ = answer_of(connection)
+    assert answer.status == (400 if server == "gunicorn" else status)
+    assert not any("Traceback" in line or " ERROR " in line for line in api.log_lines())
+
+
 def test_a_server_that_decodes_no_chunks_says_so_at_once(serve: Callable[[str], Api]) -> None:
     api = serve("watcher-sync-api")
     connection = api.connect()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import socket
 import threading
 from collections.abc import Callable
@@ -29,6 +30,8 @@ TERMINATED: Final = "wsgi.input_terminated"
 """In the environment: the server decodes chunks, and ends the input behind the body."""
 SOCKET: Final = "watcher_sync.socket"
 """In the environment: the socket of the connection, if the client sends its body without further notice."""
+_LENGTH: Final = re.compile("[0-9]{1,18}")
+"""``int()`` refuses some thousand digits. Who reads a body with another length is refused by falcon."""
 _GUNICORN_SOCKET: Final = "gunicorn.socket"
 
 
@@ -47,7 +50,7 @@ class RequestInput(io.RawIOBase):
         if self._is_chunked:
             self._left = MAX_DISCARDED_BYTES
         else:
-            self._left = int(length) if length.isascii() and length.isdigit() else 0
+            self._left = int(length) if _LENGTH.fullmatch(length) else 0
 
     def readable(self) -> bool:
         """Whether it can be read."""
