@@ -17,6 +17,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from watcher_sync.api.http.request_input import SOCKET
 from watcher_sync.api.identity.authentication import is_loopback
 from watcher_sync.assembly import process
 from watcher_sync.assembly.api import Wsgi, assemble
@@ -32,6 +33,13 @@ class _LoggingHandler(wsgiref.simple_server.WSGIRequestHandler):
     def address_string(self) -> str:
         """The client's address."""
         return str(self.client_address[0])
+
+    def get_environ(self) -> dict[str, Any]:
+        """The environment of the application."""
+        environ = super().get_environ()
+        if "Expect" not in self.headers:  # this server answers no such header, so that the body may never come
+            environ[SOCKET] = self.connection
+        return environ
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log one line per request at debug level."""

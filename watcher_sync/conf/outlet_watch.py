@@ -153,7 +153,7 @@ Related options: ``tls_cert``.
         help="""
 Maximum number of open streams. A further one ends with RESOURCE_EXHAUSTED. A stream needs about 50 KiB of memory, and
 a connection of its own needs a file descriptor. At most half of these streams may have no topic yet. Health watches and
-calls of reflection are among this half.
+calls of reflection have a limit of their own, which is half of this one.
 
 Related options: ``max_streams_per_identity``.
 """,
@@ -166,7 +166,8 @@ Related options: ``max_streams_per_identity``.
 Maximum number of open streams of one identity. A further one ends with RESOURCE_EXHAUSTED.
 
 An identity is a user in a project. Before a stream has a topic, it is the address of the client, with IPv6 its /64
-network. A connection has at most twice as many streams, and at least 100.
+network. Health watches and calls of reflection of an address have the same limit, and count separately.
+A connection has at most twice as many streams, and at least 100.
 
 Related options: ``max_streams``.
 """,

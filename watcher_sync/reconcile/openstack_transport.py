@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 import requests
 from keystoneauth1.session import TCPKeepAliveAdapter
@@ -20,6 +20,7 @@ from watcher_sync.reconcile.openstack import AnswerTooLarge
 
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 """A page of 1,000 servers has about 4 MiB."""
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 def limit_answers(session: Any) -> None:
@@ -41,19 +42,33 @@ class _LimitedAdapter(TCPKeepAliveAdapter):
         """
         response = super().send(request, *args, **kwargs)
         if response.is_redirect:
-            _require_same_host(request.url, urljoin(request.url, response.headers["Location"]))
+            require_same_host(request.url, response.headers["Location"])
         response.raw = _LimitedBody(response.raw, urlsplit(request.url).path)
         return response
 
 
-def _require_same_host(url: str, location: str) -> None:
-    """:raises requests.ConnectionError: they differ in scheme, host or port. keystoneauth knows what to do with it."""
-    here, there = urlsplit(url), urlsplit(location)
-    if (here.scheme, here.netloc) != (there.scheme, there.netloc):
+def require_same_host(url: str, location: str) -> None:
+    """Refuse a redirect to another host.
+
+    :param location: as the answer has it, relative or absolute.
+    :raises requests.ConnectionError: they differ in scheme, host or port. keystoneauth knows what to do with it.
+    """
+    here = urlsplit(url)
+    try:
+        there = urlsplit(urljoin(url, location))
+        is_same, where = _origin_of(there) == _origin_of(here), f"{there.scheme}://{there.netloc}"
+    except ValueError:
+        is_same, where = False, "what is no URL"
+    if not is_same:
         raise requests.ConnectionError(
-            f"{here.path}: {here.scheme}://{here.netloc} redirects to {there.scheme}://{there.netloc}, which would "
+            f"{here.path}: {here.scheme}://{here.netloc} redirects to {where}, which would "
             "receive the credentials: a redirect to another host is not followed"
         )
+
+
+def _origin_of(url: SplitResult) -> tuple[str, str | None, int | None]:
+    """Scheme, host in lower case, and port. :raises ValueError: the port is no number of a port."""
+    return url.scheme, url.hostname, _DEFAULT_PORTS.get(url.scheme) if url.port is None else url.port
 
 
 class _LimitedBody:

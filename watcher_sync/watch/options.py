@@ -41,7 +41,10 @@ class WatchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def max_unsubscribed(self) -> int:
-        """The streams without a subscription: half of all, so clients without a token leave room for others."""
+        """The streams without a subscription: half of all, so clients without a token leave room for others.
+
+        Health watches and reflection calls are no such streams; there may be as many of them.
+        """
         return (self.max_streams + 1) // 2
 
 

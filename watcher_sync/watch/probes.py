@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The services without a token: ``grpc.health.v1`` and reflection. For the thread of the event loop.
 
-A client without a token must not occupy the process. Therefore a health watch and a reflection call count as streams
-without a subscription. A check counts separately while it waits for its request: health watches never refuse a probe.
+A client without a token must not occupy the process. Therefore health watches and reflection calls have limits, in all
+and of an address. They are not those of the streams: watches never refuse a subscription. Checks have further limits
+while they wait for their requests: watches never refuse a probe.
 
 The servicer of grpcio-health-checking writes under a lock. One client that does not read would block it for all.
 """
@@ -107,7 +108,7 @@ def _answer(status: int) -> bytes:
 
 
 class CountedReflection:
-    """Reflection, whose calls count as streams."""
+    """Reflection, whose calls count as health watches."""
 
     def __init__(self, limits: StreamLimits, service_names: tuple[str, ...]) -> None:
         self._limits = limits

@@ -39,13 +39,13 @@ class WatchServer:
         self._settings = settings
         self._certificates = certificates
         self._service = service
-        limits = service.limits
+        watches = StreamLimits(settings.max_unsubscribed, settings.max_streams_per_identity)
         checks = StreamLimits(settings.max_streams, settings.max_streams_per_identity)
-        self._health = HealthService(limits, checks, settings.probe_request_timeout)
+        self._health = HealthService(watches, checks, settings.probe_request_timeout)
         self._server = aio.server(options=options_of(settings))
         self._server.add_generic_rpc_handlers((service.handlers(), self._health.handlers()))
         if settings.reflection:
-            servicer = CountedReflection(limits, (SERVICE, HEALTH))
+            servicer = CountedReflection(watches, (SERVICE, HEALTH))
             reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, self._server)
         self.port = 0
 

@@ -100,11 +100,6 @@ class WatchService:
         self._streams: set[WatchStream] = set()
         self._draining = False
 
-    @property
-    def limits(self) -> StreamLimits:
-        """The count of all streams."""
-        return self._parts.limits
-
     def handlers(self) -> grpc.GenericRpcHandler[bytes, bytes]:
         """The method, for a server."""
         method = grpc.stream_stream_rpc_method_handler(self._serve)

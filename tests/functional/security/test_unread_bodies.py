@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -18,8 +19,8 @@ from tests.functional.security.serving import documented_api, running
 from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.services.servers import free_port
-from tests.waiting import deadline, wait_until
-from watcher_sync.api.http.request_input import MAX_DISCARDED_BYTES
+from tests.waiting import deadline, seconds_until, wait_until
+from watcher_sync.api.http.request_input import DISCARD_SECONDS, MAX_DISCARDED_BYTES
 from watcher_sync.conf.api import OPTS
 from watcher_sync.model.entities import builtin_kinds
 
@@ -45,11 +46,11 @@ class Api:
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[[str], Api]]:
+def serve(tmp_path: Path) -> Iterator[Callable[..., Api]]:
     """Starts a server without authentication, but with JWTs on the paths of agents."""
     with ExitStack() as stack:
 
-        def started(server: str) -> Api:
+        def started(server: str, *options: str) -> Api:
             config, key = tmp_path / "watcher-sync.conf", tmp_path / "key"
             key.write_text("x" * 32)
             url, port = f"sqlite:///{tmp_path / 'ws.sqlite'}", free_port()
@@ -60,7 +61,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[[str], Api]]:
             )
             migrate(opened(url, builtin_kinds())).database.dispose()
             if server == "gunicorn":
-                client = stack.enter_context(documented_api(config))
+                client = stack.enter_context(documented_api(config, *options))
             else:
                 client = stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}"))
                 command: list[str | Path] = [BIN / "watcher-sync-api", "--config-file", config]
@@ -119,6 +120,52 @@ def test_a_body_beyond_what_is_discarded_ends_its_connection_and_the_answer_says
     assert answer_of(connection)[0].status == 401
 
 
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("sent", [b"", b"x"], ids=["silent", "drip"])
+def test_a_body_that_does_not_come_delays_its_answer_for_seconds_only(
+    serve: Callable[[str], Api], server: str, sent: bytes
+) -> None:
+    api = serve(server)
+    connection = api.connect()
+    connection.sendall(head("/none", length=1_000_000))
+
+    def is_answered() -> bool:
+        with suppress(ConnectionError):
+            connection.sendall(sent)
+        return bool(select.select([connection], [], [], 0)[0])
+
+    assert seconds_until(is_answered, what="the answer") < deadline(10)
+    answer, _ = answer_of(connection)
+    assert answer.status == 404
+    with suppress(ConnectionError):  # bytes that the server did not read make its end a reset
+        assert connection.recv(1) == b"", "the connection ends"
+    assert not any("Traceback" in line for line in api.log_lines())
+
+
+def test_bodies_that_do_not_come_occupy_all_threads_for_seconds_only(serve: Callable[..., Api]) -> None:
+    api = serve("gunicorn", "--workers", "1", "--threads", "4")
+    for _ in range(8):
+        api.connect().sendall(head("/none", length=1_000_000))
+
+    def is_healthy() -> bool:
+        return httpx.get(f"http://127.0.0.1:{api.port}/healthcheck", timeout=deadline(60)).status_code == 200
+
+    assert seconds_until(is_healthy, what="an answer") < deadline(10)
+
+
+def test_a_client_that_waits_for_100_is_answered_at_once_and_need_not_send_its_body(
+    serve: Callable[[str], Api],
+) -> None:
+    api = serve("watcher-sync-api")
+    connection = api.connect()
+    connection.sendall(head("/none", "Expect: 100-continue", length=1_000_000))
+    wait_until(
+        lambda: select.select([connection], [], [], 0)[0], DISCARD_SECONDS / 2, what="an answer without a discard"
+    )
+    answer, _ = answer_of(connection)
+    assert (answer.status, answer.will_close) == (404, True)
+
+
 BAD_CHUNKS = {
     "size": b"zz\r\nx\r\n0\r\n\r\n",
     "empty size": b"\r\nx\r\n0\r\n\r\n",
@@ -147,6 +194,21 @@ def test_a_malformed_chunk_is_a_bad_request_without_a_traceback(serve: Callable[
         wait_until(lambda: len(lines()) == 2, what="the lines of access and audit")
         written = api.log_lines()[before:]
         assert not any("Traceback" in line or " ERROR " in line for line in written), (name, written)
+
+
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize(("path", "status"), [("/v1/events", 400), (TOPICS, 401), ("/none", 404)])
+def test_a_length_of_5000_digits_is_a_bad_request_without_a_traceback(
+    serve: Callable[[str], Api], server: str, path: str, status: int
+) -> None:
+    """gunicorn refuses it before the application, which does so where it reads a body."""
+    api = serve(server)
+    connection = api.connect()
+    fields = ("Content-Type: application/cloudevents+json", f"Content-Length: {'9' * 5000}")
+    connection.sendall(head(path, *fields) + b"{}")
+    answer, _ = answer_of(connection)
+    assert answer.status == (400 if server == "gunicorn" else status)
+    assert not any("Traceback" in line or " ERROR " in line for line in api.log_lines())
 
 
 def test_a_server_that_decodes_no_chunks_says_so_at_once(serve: Callable[[str], Api]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Health and reflection need no token, so the limits of the streams bound them."""
+"""Health and reflection need no token, so limits of their own bound them."""
 
 from __future__ import annotations
 
@@ -93,27 +93,34 @@ def test_health_watches_beyond_the_limit_of_an_address_are_refused(store: Store)
         wait_until(are_given_back, what="the end of all watches at the server")
 
 
-def test_health_watches_leave_half_of_the_streams_to_clients_with_a_token(store: Store) -> None:
-    with serving(store, max_streams=20) as site, channels_to(site, 2) as channels, threads() as pool:
-        clients = [WatchClient(channels[0]).subscribe("admin") for _ in range(3)]
+def test_watches_and_reflection_at_their_limits_refuse_no_subscription(store: Store) -> None:
+    limits = {"max_streams": 8, "max_streams_per_identity": 3}
+    with serving(store, reflection=True, **limits) as site, channels_to(site, 2) as channels, threads() as pool:
+        watching = Watching(pool, channels, 10)
+        assert (watching.accepted, watching.refused) == (3, 7), "the limit of their address"
+        clients = [WatchClient(channel).subscribe("admin") for channel in (*channels, channels[0])]
         joined(site, 3)
-        watching = Watching(pool, channels, 50)
-        assert (watching.accepted, watching.refused) == (10, 40)
-        clients.append(WatchClient(channels[1]))
-        assert clients.pop().wait_for_status() == grpc.StatusCode.RESOURCE_EXHAUSTED
-        watching.cancel()
-        wait_until(lambda: _joins(channels[1], clients), what="a further stream")
         for client in clients:
             client.close()
 
 
-def _joins(channel: grpc.Channel, clients: list[WatchClient]) -> bool:
-    client = WatchClient(channel).subscribe("admin", capabilities=["ping"])
-    with contextlib.suppress(AssertionError):
-        wait_until(lambda: client.status is not None, 0.5)
-    if client.status is None:
-        clients.append(client)
-    return client.status is None
+def test_health_watches_have_half_as_many_streams_as_clients_with_a_token(store: Store) -> None:
+    with serving(store, max_streams=20) as site, channels_to(site, 2) as channels, threads() as pool:
+        watching = Watching(pool, channels, 50)
+        assert (watching.accepted, watching.refused) == (10, 40)
+        clients = [WatchClient(channels[0]).subscribe("admin") for _ in range(20)]
+        joined(site, 20)
+        assert WatchClient(channels[1]).wait_for_status() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        watching.cancel()
+
+        def are_accepted() -> bool:
+            again = Watching(pool, channels, 1)
+            again.cancel()
+            return again.accepted == 1
+
+        wait_until(are_accepted, what="a watch beside as many streams as there may be")
+        for client in clients:
+            client.close()
 
 
 def test_a_check_that_never_sends_its_request_is_ended(store: Store) -> None:
@@ -208,7 +215,7 @@ def test_reflection_is_off_by_default(site: Serving, channel: grpc.Channel) -> N
 LIST = reflection_pb2.ServerReflectionRequest(list_services="")
 
 
-def test_reflection_describes_the_service_and_counts_as_a_stream(store: Store) -> None:
+def test_reflection_describes_the_service_and_counts_as_a_health_watch(store: Store) -> None:
     with (
         serving(store, reflection=True, max_streams_per_identity=5) as site,
         channel_to(site.port) as channel,

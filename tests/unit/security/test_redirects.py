@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from keystoneauth1 import adapter, session, token_endpoint
 from oslo_config import cfg
 
@@ -20,6 +21,7 @@ from watcher_sync.assembly import process
 from watcher_sync.client import Client, ClientError, NotConfigured
 from watcher_sync.client.watch import HarvestRefused, RestHarvester
 from watcher_sync.reconcile.openstack import CloudError, OpenStackCloud
+from watcher_sync.reconcile.openstack_transport import require_same_host
 from watcher_sync.sources.federation.options import OPTIONS, read_settings
 from watcher_sync.sources.federation.region import Region
 
@@ -110,6 +112,39 @@ def test_nova_may_redirect_to_another_path(hosts: Hosts, tmp_path: Path) -> None
     hosts.answers["/servers/detail"] = lambda: ("302 Found", [("Location", f"{hosts.url}/servers/detail/")], {})
     hosts.answers["/servers/detail/"] = lambda: ("200 OK", [], {"servers": []})
     assert json.loads(cloud_at(hosts, tmp_path).client(soon()).get("compute", "/servers/detail")) == {"servers": []}
+
+
+@pytest.mark.parametrize(
+    ("url", "location"),
+    [
+        ("https://nova:443/v2.1", "https://nova/v2.1/"),
+        ("http://nova/v2.1", "http://nova:80/v2.1/"),
+        ("https://Nova/", "HTTPS://nova/"),
+        ("https://[2001:DB8::1]:8774/", "https://[2001:db8::1]:8774/v2.1"),
+        ("https://nova/v2.1", "/v2.1/"),
+    ],
+)
+def test_a_host_that_is_written_differently_is_the_same_host(url: str, location: str) -> None:
+    require_same_host(url, location)
+
+
+@pytest.mark.parametrize(
+    ("url", "location"),
+    [
+        ("https://nova/", "https://nova:8774/"),
+        ("https://nova/", "http://nova:443/"),
+        ("https://nova/", "http://nova/"),
+        ("https://nova/", "https://nova.example/"),
+        ("https://nova/", "https://nova@example/"),
+        ("https://nova/", "//example/"),
+        ("https://nova/", "https://nova:port/"),
+        ("https://nova/", "https://nova:99999/"),
+        ("https://nova/", "https://[nova/"),
+    ],
+)
+def test_another_port_scheme_or_name_is_another_host(url: str, location: str) -> None:
+    with pytest.raises(requests.ConnectionError, match="another host is not followed"):
+        require_same_host(url, location)
 
 
 def test_a_catch_up_cannot_send_the_token_elsewhere(hosts: Hosts) -> None:
