@@ -212,11 +212,14 @@ def _compare(
         was_shown = before is not None and filter.admits(kind.name, before)
     if is_shown and now is not None:
         hidden = filter.hidden_of(kind.name, now)
-        # If the project changed, the receiver may see another part than before.
-        is_same_part = before is None or filter.hidden_of(kind.name, before) is hidden
         if not was_shown:
             found.created.append(_document(kind, now, now, filter.full, hidden, cache))
-        elif not is_same_part or _differs(kind, merged, now, filter, hidden):
+        elif before is not None and (was_hidden := filter.hidden_of(kind.name, before)) is not hidden:
+            # The project changed, so the receiver sees another part than before.
+            document = _document(kind, now, now, filter.full, hidden, cache)
+            if resource_document(kind, before, full=filter.full, hidden=was_hidden) != document:
+                found.modified.append(document)
+        elif _differs(kind, merged, now, filter, hidden):
             found.modified.append(_document(kind, now, now, filter.full, hidden, cache))
     elif was_shown and before is not None:
         entity, source = before, merged.first
