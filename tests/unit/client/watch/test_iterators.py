@@ -116,7 +116,7 @@ def test_an_asyncio_loop_raises_and_ends_like_the_other(service, manager):
         with pytest.raises(TopicNotFound):
             await anext(manager.events_async(SELF_LINK))
         waiting = asyncio.ensure_future(anext(manager.events_async(SELF_LINK), None))
-        await asyncio.to_thread(wait_until, manager.status)
+        await asyncio.to_thread(wait_until, service.open_streams)
         await asyncio.to_thread(manager.close_conn)
         return await asyncio.wait_for(waiting, deadline(60))
 
