@@ -139,7 +139,9 @@ def test_a_worker_reads_the_clock_of_the_database_once_an_hour_outside_of_its_lo
         threads[threading.current_thread().name] += 1
         return read_clock(store.database)
 
-    store.time = DatabaseTime(store.database, monotonic=lambda: time.monotonic() + passed[0], database_clock=clock)
+    store.time = DatabaseTime(
+        store.database, monotonic=lambda: sum((time.monotonic(), passed[0])), database_clock=clock
+    )
 
     async def run() -> None:
         now = msgspec.structs.replace(CLOCK, now=lambda: store.time.now())
