@@ -105,8 +105,7 @@ class Suspects:
         self._forget_at = 0.0
         self._refused: dict[Key, int] = {}
         """Event that reached the limit -> its ends. A watch brings it again after each start."""
-        self._read_software = software
-        self._software = ""
+        self._software = software() if path is not None else ""
         self._file: int | None = None
         self._is_failing = False
         self._state = b""
@@ -131,7 +130,6 @@ class Suspects:
             state, mark = _FileState(), []
         self.unclean_ends = state.unclean_ends + state.leads
         self.ends = {(source, name): ends for source, name, ends in state.ends}
-        self._software = self._read_software()
         if state.refused and state.software != self._software:
             LOG.info("The installed software has changed: refused events are retried: %d", len(state.refused))
             state.refused = []

@@ -313,10 +313,10 @@ class Engine:
         LOG.info("Leading the engine group %s at seq %d", self.lease.name, self.model.generation)
         self._shutdown.lease_lost.clear()
         self._shutdown.history_changed = None
-        self.suspects.open()
-        self.intake.open()
         heartbeat = Heartbeat(self.lease, self._lose_lease, self.store.watch)
         heartbeat.start()
+        self.suspects.open()
+        self.intake.open()
         is_unavailable = self._database_health.is_unavailable
         self._retention = retention = RetentionWorker(
             self.conf, self.store, self.stats, is_unavailable=is_unavailable, on_awaited=self._cycle.add_awaited

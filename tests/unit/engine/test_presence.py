@@ -48,6 +48,7 @@ def test_leader_and_standby_are_listed_until_they_end(run, conf, store, monkeypa
 def test_an_engine_that_lost_its_lease_is_a_standby_again(run, conf, store):
     running = run(Spoken())
     assert until(lambda: states(store) == ["leading"])
+    assert until(lambda: running.engine.is_ready()[0])  # from now on it renews its lease
     since = listed(store)[0].since
     running.lose_lease("other/boot/1/8/9")
     assert until(lambda: [(e.host == "other", e.state) for e in listed(store)][-1] == (False, "standby"))
