@@ -124,7 +124,8 @@ class EngineProcess:
         """Sends SIGKILL to all its processes, so that none of them can flush data or close a connection."""
         if self.running:
             # Stopped first, so that the master cannot replace a dead worker meanwhile.
-            os.kill(self._process.pid, signal.SIGSTOP)
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and its status is under way
+                os.kill(self._process.pid, signal.SIGSTOP)
             pids = self.processes
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
