@@ -413,15 +413,15 @@ class Installation:
     def check_journal(self, *, published_twice: str | None = None) -> None:
         """Gapless from 1 to the head, nothing applied twice, and a replica that reads it all is the tables.
 
-        Reconcilers name an event after its entity, so these events are not counted. What only an absence deleted may
-        come back, until an event deletes it.
+        Reconcilers name an event after its entity, so these events are not counted. A repair from a listing is older
+        than every event that is still to come, so an earlier event may be applied again after it. What only an absence
+        deleted may come back, until an event deletes it.
 
         :param published_twice: a source that publishes some events twice, with others between the two.
         """
         rows = self.rows()
         assert [row.seq for row in rows] == list(range(1, self.head() + 1))
-        once = [row for row in rows if row.source != published_twice and not row.event_id.endswith("/reconciled")]
-        twice = [k for k, n in collections.Counter((r.event_id, r.kind, r.entity_id) for r in once).items() if n > 1]
+        twice = _applied_twice(row for row in rows if row.source != published_twice)
         assert not twice, f"{len(twice)} events were applied twice to one entity, such as {twice[:3]}"
         versions: dict[tuple[str, str], dict[str, str]] = {}
         fields: dict[tuple[str, str], dict[str, Any]] = {}
@@ -456,6 +456,21 @@ class Installation:
         assert replica.generation == tables.generation
         for kind in self.kinds:
             assert _without_heard(replica, kind) == _without_heard(tables, kind)
+
+
+def _applied_twice(rows: Iterable[JournalRow]) -> list[tuple[str, str, str, int, int]]:
+    """(event id, kind, id, first seq, second seq) of the events that were applied again without a repair between."""
+    applied: dict[tuple[str, str], dict[str, int]] = collections.defaultdict(dict)
+    found = []
+    for row in rows:
+        since_repair = applied[row.kind, row.entity_id]
+        if row.event_id.endswith("/reconciled"):
+            since_repair.clear()
+        elif row.event_id in since_repair:
+            found.append((row.event_id, row.kind, row.entity_id, since_repair[row.event_id], row.seq))
+        else:
+            since_repair[row.event_id] = row.seq
+    return found
 
 
 def _without_heard(model: Model, kind: str) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -27,11 +28,19 @@ def missing(version: str) -> Change:
     return Delete("pod", "p", absent(Version(version)))
 
 
-def write(site: Installation, *changes: Change) -> None:
-    """One commit a change."""
+def named(name: str, version: str) -> Change:
+    return Upsert("pod", "p", Version(version), by_facet("pod", name=name))
+
+
+def write(site: Installation, *changes: Change, ids: Iterable[str] = ()) -> None:
+    """One commit a change.
+
+    :param ids: of the events; empty: each has one of its own.
+    """
+    names = iter(ids or (f"e{next(NUMBERS)}" for _ in changes))
     with DirectWriter(site.store, simulated.nova()).begin() as cycle:
         for change in changes:
-            cycle.write(Event(id=f"e{next(NUMBERS)}", type="test", source="test"), [change])
+            cycle.write(Event(id=next(names), type="test", source="test"), [change])
 
 
 @pytest.fixture
@@ -54,4 +63,12 @@ def test_what_an_event_deleted_must_not_come_back(site: Installation, seq: int) 
     with site.store.database.engine.begin() as connection:  # as if an event had reported the deletion
         connection.exec_driver_sql(f"UPDATE journal SET versions = replace(versions, '!', '') WHERE seq = {seq}")
     with pytest.raises(AssertionError, match="came back after it was deleted for good"):
+        site.check_journal()
+
+
+def test_an_event_is_applied_again_only_after_a_repair(site: Installation) -> None:
+    write(site, named("a", "1"), named("b", "1~1"), named("a", "2"), ids=["p/1", "p/reconciled", "p/1"])
+    site.check_journal()
+    write(site, named("b", "3"), named("a", "4"), ids=["p/2", "p/1"])
+    with pytest.raises(AssertionError, match=r"1 events were applied twice.*'p/1', 'pod', 'p', 3, 5"):
         site.check_journal()
