@@ -114,8 +114,10 @@ class Dispatcher:
         self.failures = tuple(failures)
         self._exact: dict[str, Entry] = {}
         self._dialects: dict[str, Dialect] = {}
+        self.handlers: list[Handles] = []
         patterns: dict[str, Entry] = {}
         for plugin, handler in handlers:
+            self.handlers.append(handler)
             self._dialects[plugin] = _dialect(plugin, handler)
             for pattern, method in handler.events.items():
                 call = getattr(handler, method, None) if method is not None else None

@@ -11,7 +11,7 @@
 ``limits``          how many streams there may be
 ``metrics``         the Prometheus metrics of the process
 ``options``         The options of the watch stream: their check, and the limits and times of the server
-``probes``          health and reflection, which need no token and count as streams
+``probes``          health and reflection, which need no token and have limits of their own
 ``rendering``       journal rows as the bytes of events, once for all streams with equal rights
 ``server``          the gRPC server: addresses, keepalive, services
 ``service``         serves one stream: its requests, its token, its pings

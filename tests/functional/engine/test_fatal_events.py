@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 from collections.abc import Callable, Sequence
@@ -112,6 +113,26 @@ def test_whatever_a_handler_raises_is_its_events_quarantine(site: Installation, 
     engine = site.engine(site.config())
     wait_for_all(site, events, engine)
     assert "Worker process" not in engine.log
+    assert engine.terminate()[0] == 0
+
+
+def test_the_container_in_which_a_plugin_leaks_is_named_in_the_log(
+    site: Installation, line: Callable[[str], Line]
+) -> None:
+    nova = line("fatal")
+    site.options |= {"engine.enabled_sources": "nova", **nova.source("nova")}
+    nova.publish([notification("first", "good")])
+    engine = site.engine(site.config())
+    wait_until(lambda: nodes(site) == {"first"}, _SECONDS, "the first event")
+    numbers = itertools.count()
+
+    def is_reported() -> bool:
+        nova.publish(notification(f"leak-{next(numbers)}", "leak") for _ in range(5))
+        return "a plugin may leak" in engine.log
+
+    wait_until(is_reported, what="a report of the memory")
+    report = next(text for text in engine.log.splitlines() if "a plugin may leak" in text)
+    assert "What grew in the plugins: fatal_plugin_dist.Fatal.retained by " in report
     assert engine.terminate()[0] == 0
 
 
