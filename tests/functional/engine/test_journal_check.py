@@ -12,6 +12,7 @@ import pytest
 from tests import simulated
 from tests.functional.engine.driving import Installation
 from tests.simulated import by_facet
+from tests.waiting import PATIENCE_SECONDS
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Change, Delete, Upsert, Version, absent
@@ -30,6 +31,12 @@ def missing(version: str) -> Change:
 
 def named(name: str, version: str) -> Change:
     return Upsert("pod", "p", Version(version), by_facet("pod", name=name))
+
+
+_IDLE_LIMITS = {
+    "postgresql": "SELECT setting::integer / 1000 FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'",
+    "mysql": "SELECT @@SESSION.idle_readonly_transaction_timeout",
+}
 
 
 def write(site: Installation, *changes: Change, ids: Iterable[str] = ()) -> None:
@@ -72,3 +79,14 @@ def test_an_event_is_applied_again_only_after_a_repair(site: Installation) -> No
     write(site, named("b", "3"), named("a", "4"), ids=["p/2", "p/1"])
     with pytest.raises(AssertionError, match=r"1 events were applied twice.*'p/1', 'pod', 'p', 3, 5"):
         site.check_journal()
+
+
+@pytest.mark.parametrize("database", ["postgresql_url", "mariadb_url"])
+def test_a_check_may_compute_for_longer_within_its_transaction_than_an_engine(
+    tmp_path: Path, request: pytest.FixtureRequest, database: str
+) -> None:
+    site = Installation(tmp_path, request.getfixturevalue(database), {})
+    with site.store.database.connect() as connection:
+        seconds = connection.exec_driver_sql(_IDLE_LIMITS[connection.dialect.name]).scalar_one()
+    assert seconds >= PATIENCE_SECONDS
+    site.store.database.dispose()
