@@ -2,7 +2,8 @@
 """A provider attacks at full rate, and another provider and the operator notice nothing.
 
 Each provider has a stream of its own, as the documentation recommends, with its name in the subject. The engine has a
-source for each stream. The run takes ten minutes; ``WATCHER_SYNC_TEST_HOSTILE_SECONDS`` changes that.
+source for each stream. The run takes ten minutes; ``WATCHER_SYNC_TEST_HOSTILE_SECONDS`` changes that, and
+``WATCHER_SYNC_TEST_SEED`` the messages.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from watcher_sync.storage.writing.commits import Commit  # noqa: E402
 from watcher_sync.testing.dcm import publisher  # noqa: E402
 
 SECONDS = float(os.environ.get("WATCHER_SYNC_TEST_HOSTILE_SECONDS", "600"))
+SEED = os.environ.get("WATCHER_SYNC_TEST_SEED", "1")
 ROWS = 1000
 RATE = 25
 """Events a second of the honest provider."""
@@ -63,7 +65,7 @@ class Honest:
     """The other provider: it publishes at a steady rate, and records when each event is in the journal."""
 
     def __init__(self, site: Installation, dcm: Dcm) -> None:
-        self.told: dict[str, str] = {}
+        self.last: dict[str, str] = {}
         """Row -> the last status that was published."""
         self.latencies: list[tuple[float, float]] = []
         """(monotonic time of the publication, seconds until the journal had the event)."""
@@ -98,7 +100,7 @@ class Honest:
                 row, status, provider=hostile.VICTIM, event_id=f"honest-event-{number}",
                 time=datetime.datetime.now(datetime.UTC),
             )  # fmt: skip
-            self.reported[row] = status
+            self.last[row] = status
             self._sent[f"honest-event-{number}"] = time.monotonic()
             self._dcm.publish(publisher.body_of(document), subject="dcm.providers.honest.vm")
             number += 1
@@ -207,6 +209,7 @@ def test_a_hostile_provider_costs_the_others_nothing(
                 [
                     sys.executable, "-m", "tests.faults.hostile", "--url", own_nats.url,
                     "--subject", "dcm.providers.hostile.vm", "--stream", "hostile", "--seconds", str(SECONDS),
+                    "--seed", SEED,
                 ],
                 capture_output=True, text=True, timeout=SECONDS + 120, check=True,
             )  # fmt: skip
@@ -226,8 +229,8 @@ def test_a_hostile_provider_costs_the_others_nothing(
         assert not watch.failures
         assert max(watch.answers) <= 1.0
         model = site.store.load()
-        found = {row: getattr(model.get("service_type_instance", row), "status", None) for row in honest.told}
-        assert found == honest.told
+        found = {row: getattr(model.get("service_type_instance", row), "status", None) for row in honest.last}
+        assert found == honest.last
         quarantined = [json.loads(line) for line in site.manage("quarantine", "list").splitlines()]
         assert not [row for row in quarantined if row["event_id"].startswith("honest")]
         figure(f"quarantined: {collections.Counter(row['source'] for row in quarantined)}")
