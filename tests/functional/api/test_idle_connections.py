@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 
 from tests.functional.api.conftest import config_on
+from tests.functional.engine.descriptors import on_a_processor
 from tests.functional.engine.driving import EngineProcess
-from tests.functional.engine.test_descriptors import on_a_processor
 from tests.functional.executables import BIN
 from tests.functional.security import documented
 from tests.services.servers import free_port
