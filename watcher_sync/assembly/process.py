@@ -12,6 +12,7 @@ import importlib.metadata
 import io
 import logging as stdlib_logging
 import os
+import resource
 import signal
 import sys
 import time
@@ -40,6 +41,9 @@ T = TypeVar("T")
 PROJECT = "watcher-sync"
 
 _SWITCH_INTERVAL_SECONDS = 0.002
+
+_LEAST_DESCRIPTORS: Final = 64
+"""An engine with one source uses 30."""
 
 _LIBRARY_LOG_LEVELS = ("amqp=WARN", "amqplib=WARN", "sqlalchemy=WARN", "oslo.messaging=WARN", "oslo_messaging=WARN",
           "stevedore=WARN", "alembic=WARN", "futurist=WARN", "cotyledon=WARN", "kombu=WARN")  # fmt: skip
@@ -77,8 +81,9 @@ def make_conf(
 
     :param argv: the command line without the program.
     :param log_to_stderr_only_warnings: log warnings only, to stderr, because stdout has the result of a command.
-    :raises ConfigError: a file or an option is wrong; the message names it.
+    :raises ConfigError: a file or an option is wrong, or the process may open too few files; the message names it.
     """
+    _check_descriptors()
     conf = _unread(cli_opts)
     _read(conf, argv, prog)
     if log_to_stderr_only_warnings:
@@ -90,6 +95,18 @@ def make_conf(
     _restrict_log_files()
     safe_logging.install()
     return conf
+
+
+def _check_descriptors() -> None:
+    """Refuse a limit with which the master could not even start its worker, and would wait without one.
+
+    :raises ConfigError: the process may open too few files.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit < _LEAST_DESCRIPTORS:
+        raise ConfigError(
+            f"the limit of open files is {limit}, and {_LEAST_DESCRIPTORS} is the least: raise LimitNOFILE or ulimit -n"
+        )
 
 
 def check_again(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:

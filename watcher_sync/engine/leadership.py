@@ -2,7 +2,7 @@
 """The threads that write what other engines know of this one: its lease, and its own row.
 
 A leader that runs but cannot commit must not prevent another engine from it: its connection may be the only broken
-one. So :class:`Heartbeat` does not renew the lease while the database leaves a commit unanswered for a lease time. It
+one. So :class:`Heartbeat` does not renew the lease while no commit succeeds for a lease time. It
 also gives up leading when this release cannot work on the schema any more.
 
 :class:`EnginePresence` writes the engine's row while it leads and while it is a standby. A row that becomes old means
@@ -62,10 +62,11 @@ class Heartbeat:
         self._thread.stop(5)
 
     def _renew(self) -> bool:
-        was_stalled, self._is_stalled = self._is_stalled, self._watch.unanswered_seconds >= self._lease.seconds
+        seconds = self._watch.unanswered_seconds
+        was_stalled, self._is_stalled = self._is_stalled, seconds >= self._lease.seconds
         if self._is_stalled:
             if not was_stalled:
-                LOG.error("The lease %s is not renewed: the database does not answer a commit", self._lease.name)
+                LOG.error("The lease %s is not renewed: no commit has succeeded for %.0f s", self._lease.name, seconds)
             return False
         try:
             self._lease.beat()

@@ -9,9 +9,11 @@ answers during an outage. Each request has a thread of its own. The server accep
 from __future__ import annotations
 
 import datetime
+import errno
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 from wsgiref import simple_server
@@ -37,6 +39,10 @@ _PATHS = ("/healthz", "/readyz", "/metrics")
 _RETRY_SECONDS = 5.0
 """The delay between two attempts to open a port that was free before the fork and is in use now."""
 _STOP_SECONDS = 5.0
+
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""The errors of ``accept`` while the process or the machine has no resources for a connection."""
+_EXHAUSTED_PAUSE_SECONDS = 0.2
 
 
 def make_application(
@@ -159,6 +165,20 @@ class ThreadingServer(socketserver.ThreadingMixIn, simple_server.WSGIServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
+        where = f"{self.server_name} port {self.server_port}"
+        self._outage = Outage(LOG, f"Cannot accept connections on {where}", f"Accepting connections on {where} again")
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection. While this is not possible, pause: the connection waits, so the loop would spin."""
+        try:
+            accepted = super().get_request()
+        except OSError as exc:
+            if exc.errno in _EXHAUSTED:
+                self._outage.failed(exc)
+                time.sleep(_EXHAUSTED_PAUSE_SECONDS)
+            raise
+        self._outage.succeeded()
+        return accepted
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log a client that disconnected; the application handles its own errors."""

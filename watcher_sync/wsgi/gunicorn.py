@@ -7,6 +7,7 @@ proxy that buffers requests must be in front, such as nginx with ``etc/nginx/wat
 
 from __future__ import annotations
 
+import resource
 from typing import Any
 
 from watcher_sync.api.http.request_input import MAX_DISCARDED_BYTES
@@ -15,6 +16,11 @@ bind = "127.0.0.1:8790"
 workers = 2
 worker_class = "gthread"
 threads = 80
+_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 64
+"""What a worker may open beside what it always has open."""
+# A request with its connection to the database needs four files at most. If gunicorn cannot accept a connection, its
+# worker ends with all its requests. Connections beyond this number wait in the queue of the socket.
+worker_connections = max(1, min(1000, max(_files // 4, _files - 3 * threads)))
 timeout = 60
 graceful_timeout = 10
 keepalive = 75  # nginx closes an idle connection after 60 seconds; it must be the first

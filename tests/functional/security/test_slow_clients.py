@@ -180,5 +180,5 @@ def test_the_proxy_permits_the_bodies_that_the_api_permits(serve: Callable[..., 
 
 
 def test_every_setting_of_gunicorn_exists() -> None:
-    imported = {"annotations", "Any", "MAX_DISCARDED_BYTES"}
-    assert {name for name in vars(gunicorn) if not name.startswith("__")} <= {*make_settings(), *imported}
+    imported = {"annotations", "Any", "MAX_DISCARDED_BYTES", "resource"}
+    assert {name for name in vars(gunicorn) if not name.startswith("_")} <= {*make_settings(), *imported}

@@ -102,10 +102,11 @@ def test_a_unit_restricts_what_the_documentation_says(unit):
 
 
 def test_the_settings_of_the_units_are_the_same():
+    own = ("Exec", "Environment", "LimitNOFILE")
     restrictions = []
     for unit in _UNITS:
         service = _read(unit)["Service"]
-        restrictions.append({k: v for k, v in service.items() if not k.startswith(("Exec", "Environment"))})
+        restrictions.append({k: v for k, v in service.items() if not k.startswith(own)})
     assert restrictions[0] == restrictions[1]
 
 

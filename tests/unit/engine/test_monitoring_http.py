@@ -6,7 +6,12 @@ from __future__ import annotations
 import datetime
 import http.client
 import json
+import os
+import resource
 import socket
+import threading
+import time
+from wsgiref.simple_server import WSGIRequestHandler
 
 import pytest
 
@@ -14,9 +19,9 @@ from tests.services.servers import free_port
 from tests.simulated import NOON, told
 from tests.unit.engine.asking import ask, figures
 from tests.unit.engine.conftest import Spoken, until
-from tests.waiting import PATIENCE_SECONDS, deadline
+from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 from watcher_sync.commit.suspects import Suspects, path_of
-from watcher_sync.engine.monitoring_http import MonitoringServer, check_port, make_application
+from watcher_sync.engine.monitoring_http import MonitoringServer, ThreadingServer, check_port, make_application
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable
 from watcher_sync.model.changes import Upsert
 from watcher_sync.sources.base import SourceState, SourceStatus
@@ -262,3 +267,39 @@ def _get(host, port, path):
         return None
     finally:
         connection.close()
+
+
+class CountingServer(ThreadingServer):
+    """Counts its attempts to accept a connection."""
+
+    attempts = 0
+
+    def get_request(self):
+        self.attempts += 1
+        return super().get_request()
+
+
+def test_a_server_without_a_descriptor_pauses_names_the_cause_once_and_answers_afterwards(caplog):
+    with CountingServer(("127.0.0.1", 0), WSGIRequestHandler) as server:
+        server.set_app(lambda _environ, start_response: (start_response("204 No Content", []), [])[1])
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with socket.create_connection(server.server_address, deadline(30)) as waiting:
+            free = os.dup(waiting.fileno())
+            os.close(free)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+            try:
+                thread.start()
+                began = time.monotonic()
+                wait_until(lambda: server.attempts >= 4)
+                attempts, seconds = server.attempts, time.monotonic() - began
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            waiting.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert waiting.recv(100).startswith(b"HTTP/1.0 204")
+        server.shutdown()
+        thread.join(deadline(30))
+    assert attempts <= 2 + seconds / 0.2
+    (line,) = (record.getMessage() for record in caplog.records)
+    assert line.startswith("Cannot accept connections on 127.0.0.1 port")
+    assert line.endswith("Too many open files")

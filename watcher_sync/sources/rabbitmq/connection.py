@@ -178,12 +178,22 @@ async def _connect_to(address: str, broker: Broker, host: BrokerHost, name: str)
     def on_open_error(_connection: Any, error: Any) -> None:
         made.ending.set(_cause_of(error))
 
+    def on_callback_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        # The library makes its socket in a callback. The loop alone gets its error, such as "Too many open files".
+        error = context.get("exception")
+        if isinstance(error, OSError):
+            made.ending.set(error)
+        else:
+            loop.default_exception_handler(context)
+
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(on_callback_error)
     made.library = AsyncioConnection(
         _parameters(address, broker, host, name),
         on_open_callback=_setter(opened),
         on_open_error_callback=on_open_error,
         on_close_callback=lambda _connection, reason: made.ending.set(reason),
-        custom_ioloop=asyncio.get_running_loop(),
+        custom_ioloop=loop,
     )
     made.library.add_on_connection_blocked_callback(made.on_blocked)
     made.library.add_on_connection_unblocked_callback(made.on_unblocked)
@@ -193,6 +203,8 @@ async def _connect_to(address: str, broker: Broker, host: BrokerHost, name: str)
         with suppress(*Failure):
             made.library.close()
         raise
+    finally:
+        loop.set_exception_handler(None)
     return made
 
 

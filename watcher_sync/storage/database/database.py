@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging as stdlib_logging
+import os
 import random
 import sqlite3
 import time
@@ -86,6 +87,9 @@ _REFUSED = (
     UnicodeEncodeError,
     OverflowError,
 )
+
+_CONNECTION_DESCRIPTORS: Final = 3
+"""The file descriptors of a new connection at most: SQLite opens the database, its write-ahead log and its index."""
 
 _RETRY_SECONDS: Final = 10.0
 """After this time a conflict counts as an outage."""
@@ -258,7 +262,18 @@ def translated() -> Iterator[None]:
             codes = {code_of(each), _state_of(each)}
             if isinstance(each, db_exc.DBDeadlock) or _CONFLICTS & codes:
                 raise TransactionConflict(reason_of(each), waited=bool(_LOCK_TIMEOUTS & codes)) from exc
-        raise DatabaseUnavailable(reason_of(exc)) from exc
+        raise DatabaseUnavailable(reason_of(exc) + _descriptor_problem()) from exc
+
+
+def _descriptor_problem() -> str:
+    """What SQLite and libpq do not say: that this process cannot open the files of a connection. Empty if it can."""
+    try:
+        with contextlib.ExitStack() as opened:
+            for _ in range(_CONNECTION_DESCRIPTORS):
+                opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+    except OSError as exc:
+        return f"; this process cannot open files: {exc.strerror}"
+    return ""
 
 
 @contextlib.contextmanager
