@@ -48,6 +48,9 @@ class Upsert(msgspec.Struct, frozen=True, gc=False):
     """facet name -> its version, for facets whose version is not ``version``."""
     actor: Actor | None = None
     """Whom the payload names as the cause of this and all further changes, if the envelope names none."""
+    completes: bool = False
+    """Whether a facet of the same version gives values to fields that are at their defaults: the writer of before did
+    not know these fields."""
 
 
 class Delete(msgspec.Struct, frozen=True, gc=False):

@@ -26,6 +26,7 @@ from watcher_sync.model.changes import ABSENT, Change, Delete, Doubtful, Outcome
 from watcher_sync.model.clock import NO_LIMIT, ClockLimit
 from watcher_sync.model.declared_values import declare_values
 from watcher_sync.model.entity_overlay import EntityOverlay, flag
+from watcher_sync.model.kinds import Entity, Kind
 from watcher_sync.model.model import NESTED, Key, differ
 from watcher_sync.model.view import ModelReader
 from watcher_sync.wire.limits import MAX_DOCUMENT_BYTES
@@ -155,8 +156,12 @@ class Transaction(EntityOverlay):
                 values.update(facet_values)
             elif version < known:
                 older = True
+            elif change.completes and entity is not None:
+                values.update(_missing(kind, entity, facet_values))
         if not fresh:
-            return Outcome.STALE if older else Outcome.DUPLICATE
+            if not values:
+                return Outcome.STALE if older else Outcome.DUPLICATE
+            fresh = list(versions)
         declares = fresh[kind.anchor_position] is not versions[kind.anchor_position]
         if entity is None and not declares:
             if kind.anchor not in change.facets and tombstone is None:
@@ -217,6 +222,12 @@ class Transaction(EntityOverlay):
             raise InvalidEvent(f"{sign.kind} {sign.id}: a sign of life needs a time with a zone")
         if sign.time > self.clock_limit.latest:
             self.clock_limit.refuse(f"{sign.kind} {sign.id}: the time of a sign of life", sign.time)
+
+
+def _missing(kind: Kind, entity: Entity, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of fields that are at their defaults in an entity."""
+    defaults = kind.defaults
+    return {n: v for n, v in values.items() if v != defaults[n] and getattr(entity, n) == defaults[n]}
 
 
 _SMALL_EVENT_BYTES = MAX_DOCUMENT_BYTES // 8

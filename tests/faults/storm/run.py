@@ -41,13 +41,13 @@ COMMIT_SECONDS: Final = 45.0
 The time of the start measures the machine: all processes of the installation may have to start again.
 """
 
-_SUBJECTS: Final = "dcm.>"
+SUBJECTS: Final = "dcm.>"
 """The agents publish to one of two tokens."""
 
-_OPTIONS: Final = {
+SITE_OPTIONS: Final = {
     "engine.standby": "true", "engine.lease_time": 2, "engine.batch_size": 100, "operations.lease_time": 3,
     "engine.enabled_sources": f"nova, dcm, {CLUSTER}", "source_dcm.driver": "nats_jetstream", "source_dcm.ack_wait": 5,
-    "source_dcm.subject": _SUBJECTS,
+    "source_dcm.subject": SUBJECTS,
     f"source_{CLUSTER}.driver": "kubernetes", f"source_{CLUSTER}.cluster": CLUSTER, f"source_{CLUSTER}.backoff_max": 2,
     **OPTIONS,
 }  # fmt: skip
@@ -183,9 +183,9 @@ def _run(storm: Storm, folder: Path, line: Line, broker_port: int, node: RabbitM
         database = stack.enter_context(private_database(storm.settings.database, folder))
         nats = stack.enter_context(private_nats())
         dcm = stack.enter_context(dcm_of(nats.url))
-        dcm.make_stream(subjects=_SUBJECTS)
+        dcm.make_stream(subjects=SUBJECTS)
         record = stack.enter_context(recording())
-        site = stack.enter_context(Installation(folder, database.url, _OPTIONS))
+        site = stack.enter_context(Installation(folder, database.url, SITE_OPTIONS))
         proxies = {"rabbitmq": FaultyProxy(broker_port), "nats": FaultyProxy(nats.port)}
         for proxy in proxies.values():
             stack.callback(proxy.cut)
@@ -198,7 +198,7 @@ def _weather(
 ) -> None:  # fmt: skip
     settings = storm.settings
     site.upgrade()
-    _configure(site, line, proxies)
+    configure(site, line, proxies)
     api_port = free_port()
     writers = Writers(settings, line, dcm, f"http://127.0.0.1:{api_port}", site.folder / "kubeconfig")
     stack.callback(writers.close)
@@ -232,7 +232,8 @@ def _weather(
             storm.resumed[each.fault.name].append(watch.first_after(each.ended, sources_of(each.fault.name)))
 
 
-def _configure(site: Installation, line: Line, proxies: dict[str, FaultyProxy]) -> None:
+def configure(site: Installation, line: Line, proxies: dict[str, FaultyProxy]) -> None:
+    """Have the sources of a site read these, through the proxies."""
     durable = str(line.durable).lower()
     through = sa.make_url(line.url).set(
         port=proxies["rabbitmq"].port, query={"heartbeat_timeout_threshold": "2", "amqp_durable_queues": durable}

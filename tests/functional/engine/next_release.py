@@ -1,20 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A next release: a copy of this package with one migration more, which does what a migration may do."""
+"""A next release: a copy of this package with one migration more, which does what a migration may do.
+
+It has another version, a field more (``colour`` of aggregates), and a kind more (``licence``).
+"""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import watcher_sync
 from tests.functional.engine.driving import Installation
+from tests.waiting import deadline
 from watcher_sync.storage.schema import schema
 
 _MIGRATION = """
 import sqlalchemy as sa
 from alembic import op
+
+from watcher_sync.storage.database.types import TABLE_OPTIONS, JsonDocument
 
 revision = {revision!r}
 down_revision = {before!r}
@@ -26,8 +35,30 @@ def upgrade():
     op.add_column("instances", sa.Column("of_the_next_release", sa.BigInteger, nullable=False, server_default="7"))
     op.add_column("leases", sa.Column("of_the_next_release", sa.String(32)))
     op.create_table("of_the_next_release", sa.Column("id", sa.BigInteger, primary_key=True))
+    op.add_column("aggregates", sa.Column("colour", sa.String(255)))
+    op.create_table(
+        "licences",
+        sa.Column("id", sa.String(255), primary_key=True),
+        sa.Column("name", sa.String(255)),
+        sa.Column("seq", sa.BigInteger, nullable=False),
+        sa.Column("versions", JsonDocument(), nullable=False),
+        **TABLE_OPTIONS,
+    )
     op.create_index("ix_of_the_next_release", "instances", ["of_the_next_release"])
 """
+
+_FIELD = """    number: Annotated[Count | None, In("state"),"""
+_NEW_FIELD = """    colour: Annotated[Text | None, In("state"), Doc("Of the next release.")] = None
+"""
+_BUILTIN = "BUILTIN = ("
+_NEW_KIND = """@kind("licence", plural="licences", anchor="state")
+class Licence(Entity, frozen=True, kw_only=True, gc=False):
+    \"\"\"A licence. Id: its number.\"\"\"
+
+    name: Annotated[Text | None, In("state"), Doc("Its name.")] = None
+
+
+BUILTIN = (Licence, """
 
 _HEAD = 'HEAD: Final = "{}"'
 
@@ -44,10 +75,26 @@ class NextRelease:
         storage = package / "storage" / "schema"
         migration = _MIGRATION.format(revision=self.revision, before=schema.HEAD)
         (storage / "migrations" / "versions" / f"{self.revision}_next.py").write_text(migration)
-        module = storage / "schema.py"
-        text = module.read_text()
-        assert _HEAD.format(schema.HEAD) in text
-        module.write_text(text.replace(_HEAD.format(schema.HEAD), _HEAD.format(self.revision)))
+        _replace(storage / "schema.py", _HEAD.format(schema.HEAD), _HEAD.format(self.revision))
+        _replace(package / "model" / "entities.py", _FIELD, _NEW_FIELD + _FIELD)
+        _replace(package / "model" / "entities.py", _BUILTIN, _NEW_KIND)
+        self._describe()
+
+    def _describe(self) -> None:
+        """Write the metadata of the distribution, with the entry points of this release."""
+        this = importlib.metadata.distribution("watcher-sync")
+        self.version = f"{this.version.partition('.dev')[0]}.post1"
+        folder = self.folder / f"watcher_sync-{self.version}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: watcher-sync\nVersion: {self.version}\n")
+        (folder / "entry_points.txt").write_text(this.read_text("entry_points.txt") or "")
+
+    def run(self, site: Installation, script: str, *arguments: str) -> None:
+        """Run a script that imports this release."""
+        command = [sys.executable, "-P", "-c", script, *arguments]
+        environment = {**site.environment, "PYTHONPATH": str(self.folder)}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=deadline(60))
+        assert done.returncode == 0, done.stderr
 
     @contextlib.contextmanager
     def installed(self, site: Installation) -> Iterator[None]:
@@ -62,3 +109,9 @@ class NextRelease:
         """What ``db_sync`` of this release prints."""
         with self.installed(site):
             return site.manage("db_sync", *options)
+
+
+def _replace(module: Path, old: str, new: str) -> None:
+    text = module.read_text()
+    assert text.count(old) == 1, (module, old)
+    module.write_text(text.replace(old, new))

@@ -5,13 +5,18 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import os
+import random
+import signal
 import threading
 import time
 import urllib.request
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, Self
 
 from tests.functional.engine.driving import EngineProcess, Installation
+from tests.functional.executables import BIN
 from tests.services.servers import free_port
 from tests.waiting import deadline, wait_until
 from watcher_sync.storage.groups.source_status import SourceRow, list_sources
@@ -48,6 +53,13 @@ class Member:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.api_port}"
 
+    @property
+    def _config(self) -> Path:
+        return self.site.folder / "member.conf"
+
+    def _command(self, part: str, config: Path) -> list[str]:
+        return self.site.command(PARTS[part], config)
+
     def follow(self, source: str, other: Member, **options: object) -> None:
         """Add a source that follows another member; before the start."""
         values = {
@@ -63,11 +75,11 @@ class Member:
 
     def start(self, *parts: str) -> None:
         """Start these processes, or all of them; returns at once."""
-        config = self.site.folder / "member.conf"
+        config = self._config
         self.site.write_config(config, {})
         for part in parts or PARTS:
             log = self.site.folder / f"{part}-{next(self._numbers)}.log"
-            self.processes[part] = EngineProcess(self.site.command(PARTS[part], config), log, self.site.environment)
+            self.processes[part] = EngineProcess(self._command(part, config), log, self.site.environment)
             self.site.engines.append(self.processes[part])
 
     def kill(self, *parts: str) -> None:
@@ -89,6 +101,33 @@ class Member:
     def source_rows(self) -> dict[str, SourceRow]:
         """Source -> its state in the database."""
         return {row.source: row for row in list_sources(self.site.store.database)}
+
+
+class ServedMember(Member):
+    """A member whose API is a gunicorn with several workers, of which single ones can be killed."""
+
+    WORKERS: Final = 2
+
+    def __init__(self, name: str, site: Installation, **options: object) -> None:
+        super().__init__(name, site, **{"api__write_rate": 0, "api__stream_rate": 0, **options})
+        site.environment["OS_WATCHER_SYNC_CONFIG_FILES"] = str(self._config)
+
+    def _command(self, part: str, config: Path) -> list[str]:
+        if part != "api":
+            return super()._command(part, config)
+        return [
+            str(BIN / "gunicorn"), "--bind", f"127.0.0.1:{self.api_port}", "--workers", str(self.WORKERS),
+            "--threads", "8", "--timeout", "120", "watcher_sync.wsgi.api:application",
+        ]  # fmt: skip
+
+    def kill_worker(self, rng: random.Random) -> None:
+        """SIGKILL to one worker of the API; returns once the master has replaced it."""
+        api = self.processes["api"]
+        victim = rng.choice(wait_until(lambda: api.workers, what="a worker"))
+        os.kill(victim, signal.SIGKILL)
+        wait_until(
+            lambda: victim not in api.workers and len(api.workers) == self.WORKERS, 60, "another worker"
+        )  # fmt: skip
 
 
 class Sampler:

@@ -171,6 +171,52 @@ def test_relations_hold_inside_a_site_and_never_between_sites() -> None:
     assert snapshot.get("compute_node", "north:h").availability_zone == "z"  # type: ignore[union-attr]
 
 
+def without(state: Event, *fields: str) -> Event:
+    """A state as a follower reads it that does not know some fields."""
+    members = {name: value for name, value in msgspec.json.decode(state.data).items() if name not in fields}
+    return msgspec.structs.replace(state, data=msgspec.json.encode(members))
+
+
+@pytest.mark.parametrize(("is_listed", "outcome"), [(True, Outcome.APPLIED), (False, Outcome.DUPLICATE)])
+def test_a_listing_completes_fields_that_were_ignored_before(is_listed: bool, outcome: Outcome) -> None:
+    region, player = Region(), Player()
+    state = region.upsert("instance", "i", state="active", task_state="resizing", name="n")
+    before = player.play(without(state, "task_state")).get("instance", "north:i")
+    again = msgspec.structs.replace(state, time=NOON if is_listed else None)
+    found = player.play(again).get("instance", "north:i")
+    assert player.outcomes[-1] is outcome
+    assert (found.task_state, found.state, found.name) == ("resizing" if is_listed else None, "active", "n")
+    assert found.versions == before.versions
+    player.play(again)
+    assert player.outcomes[-1] is Outcome.DUPLICATE
+
+
+def test_a_listing_changes_no_value_of_the_same_version_or_of_a_newer_one() -> None:
+    region, player = Region(), Player()
+    old = msgspec.structs.replace(region.upsert("instance", "i", state="active", task_state="resizing"), time=NOON)
+    player.play(region.upsert("instance", "i", state="stopped", task_state=None))
+    assert player.play(old).get("instance", "north:i").task_state is None
+    other = msgspec.json.decode(region.state("instance", "i").data) | {"state": "error"}
+    listed = msgspec.structs.replace(event("instance", "changed", other), time=NOON)
+    assert player.play(listed).get("instance", "north:i").state == "stopped"
+    assert player.outcomes[-1] is Outcome.DUPLICATE
+
+
+def test_one_line_for_each_site_and_kind_names_what_is_unknown(caplog: pytest.LogCaptureFixture) -> None:
+    region, player = Region(), Player()
+    entry = Dispatcher([("federation", FederationHandler())]).find("federation.aggregate.changed")
+    state = msgspec.json.decode(region.upsert("aggregate", "a", name="n").data) | {"colour": "red", "weight": 1}
+    for site in ("north", "north", "south"):
+        for kind, data in (("aggregate", state), ("licence", {"id": "1", "versions": {"state": "1"}, "seq": 1})):
+            list(entry.call(event(kind, "changed", data, site), Transaction(player.model)))
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == [
+        f"site {site}: {what}: unknown to this release, ignored until an upgrade"
+        for site in ("north", "south")
+        for what in ("the fields colour, weight of the kind aggregate", "the kind licence")
+    ]
+
+
 def test_a_kind_that_only_the_region_has_is_ignored() -> None:
     player = Player()
     player.play(*(event("floating_ip", what, {"nonsense": 1}) for what in ("changed", "deleted", "listed")))

@@ -2,11 +2,12 @@
 """The states, deletions and listings of a region become changes of entities with the site's prefix.
 
 A state is a whole entity with the versions of the region, so the ordering guard decides as the region did. In a
-later epoch of the region, its number leads them (:mod:`~watcher_sync.handlers.federation.naming`). What an entity got
-after the backup goes then.
+later epoch of the region, its number leads them (:mod:`~watcher_sync.handlers.federation.naming`).
 
 A ``listed`` event has the ids of all entities of a kind. Those that it lacks are deleted, unless the present epoch has
-never had them. If it lacks too many, the delete guard refuses, and one entity is marked for the reconciler.
+never had them, or the delete guard refuses.
+
+Unknown fields and kinds are ignored. A state of a listing completes what an older release ignored.
 
 Guaranteed: any permutation and repetition of states and deletions ends in the same model.
 """
@@ -19,6 +20,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, cast
 
 import msgspec
+from oslo_log import log as logging
 
 from watcher_sync.events import KNOWN_BEFORE, NATIVE, Event
 from watcher_sync.exceptions import InvalidEvent
@@ -28,6 +30,11 @@ from watcher_sync.model.changes import NEVER, Change, Delete, Doubtful, Upsert, 
 from watcher_sync.model.kinds import Entity, Kind
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.view import View, WholeView
+
+LOG = logging.getLogger(__name__)
+
+_MAX_WARNED: Final = 100
+"""Sites and kinds; the names come from outside."""
 
 _AFTER: Final = "!"
 """The lowest printable character behind a version gives one that is newer, and older than every other newer one."""
@@ -40,6 +47,8 @@ class _EntityState(msgspec.Struct):
     region_epoch: int = 0
     """How many times the region's database went back in time."""
 
+
+_BESIDE_FIELDS: Final = frozenset((*_EntityState.__struct_fields__, "seq"))
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 
@@ -61,6 +70,11 @@ class FederationHandler(Handler):
     }
     drivers: ClassVar[Collection[str]] = ("federation",)
 
+    def __init__(self, conf: Any = None) -> None:
+        super().__init__(conf)
+        self._warned: set[tuple[str, str]] = set()
+        """(site, kind) of which something is unknown here."""
+
     def scopes(self, origin: str) -> list[EntityScope]:
         """All entities of the site."""
         return [EntityScope(kind="", field="id", value=prefix_of(origin), is_prefix=True)] if origin else []
@@ -76,7 +90,9 @@ class FederationHandler(Handler):
         """
         kind = _kind_of(event, view)
         if kind is None:
+            self._warn(event, "the kind")
             return ()
+        self._warn_of_fields(event, kind)
         state = event.read(_EntityState)
         entity_id = prefix_of(event.origin) + state.id
         versions = {
@@ -101,12 +117,29 @@ class FederationHandler(Handler):
             return (deletion_of(kind, known), whole)
         if known is None:
             newer = tuple(versions)
+        elif event.time is not None:  # of a listing
+            versions |= _lost_facets(kind, known, versions, state.region_epoch)
+            whole = _facets(event, kind, tuple(versions))
+            return (Upsert(kind.name, entity_id, newest, whole, versions, completes=True),)
         else:
             versions |= _lost_facets(kind, known, versions, state.region_epoch)
             newer = tuple([f for f in versions if versions[f] > known.versions[kind.facet_position[f]]])
         if not newer:  # the ordering guard finds out whether it is the same state, or an older one
             return (Upsert(kind.name, entity_id, newest, dict.fromkeys(versions, _NOTHING), versions),)
         return (Upsert(kind.name, entity_id, newest, _facets(event, kind, newer), {f: versions[f] for f in newer}),)
+
+    def _warn_of_fields(self, event: Event, kind: Kind) -> None:
+        if isinstance(event.data, bytes) and (event.origin, kind.name) not in self._warned:
+            unknown = event.read(dict[str, msgspec.Raw]).keys() - _BESIDE_FIELDS - kind.fields.keys()
+            if unknown:
+                self._warn(event, f"the fields {', '.join(sorted(unknown))} of the kind")
+
+    def _warn(self, event: Event, what: str) -> None:
+        """Log once for each site and kind what is unknown here."""
+        kind = event.type.split(".")[1]
+        if (event.origin, kind) not in self._warned and len(self._warned) < _MAX_WARNED:
+            self._warned.add((event.origin, kind))
+            LOG.warning("site %s: %s %s: unknown to this release, ignored until an upgrade", event.origin, what, kind)
 
     def on_deleted(self, event: Event, view: View) -> Iterable[Change]:
         """An entity exists no more in the region.

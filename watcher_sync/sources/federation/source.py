@@ -2,7 +2,8 @@
 """The driver ``federation``: one source follows one region, another watcher_sync.
 
 Position: the sequence in the region's journal. The engine stores it with the changes of the last event before it. A
-source without one begins with a listing, so an engine that ends during its first listing lists again.
+source without one begins with a listing, so an engine that ends during its first listing lists again. So does the
+first engine after an upgrade of this package or of a plugin with kinds.
 
 Redelivery: the engine nacks only when it gives up, and the next one begins at the stored position. The source emits
 nothing again.
@@ -10,7 +11,9 @@ nothing again.
 
 from __future__ import annotations
 
+import importlib.metadata
 import time
+import zlib
 from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, Final
 
@@ -57,7 +60,7 @@ class FederationSource(Source):
             self.settings,
             Region(self.settings, self.group),
             emit,
-            read_cursor(self.saved_cursor),
+            read_cursor(self.saved_cursor).read_by(_readers()),
             self.conf.reconcile,
         )
         self._follower.start()
@@ -111,6 +114,14 @@ class FederationSource(Source):
         if to != "first":
             raise ConfigError(f"source {self.name}: the only place is first, a new listing")
         return msgspec.structs.replace(read_cursor(self.saved_cursor), sequence=None).text()
+
+
+def _readers() -> str:
+    """A digest of the versions of this package and of the plugins that declare kinds."""
+    plugins = importlib.metadata.entry_points(group="watcher_sync.entities")
+    found = {(each.dist.name, each.dist.version) for each in plugins if each.dist is not None}
+    found.add(("watcher-sync", importlib.metadata.version("watcher-sync")))
+    return f"{zlib.crc32(repr(sorted(found)).encode()):08x}"
 
 
 def _require_own_site(conf: cfg.ConfigOpts, settings: RegionSettings) -> None:

@@ -34,13 +34,18 @@ class RegionCursor(msgspec.Struct, frozen=True):
     """How many times the region went back in time."""
     since: int = 0
     """When it did so last, in seconds since 1970."""
+    readers: str = ""
+    """The releases that read the region up to here, of this package and of plugins; empty: not known."""
 
     def text(self) -> str:
         """The form in which it is stored. It begins with the sequence."""
         sequence = "" if self.sequence is None else str(self.sequence)
-        if not self.epoch:
-            return sequence
-        return _SEPARATOR.join([sequence, self.epoch, *([str(self.number), str(self.since)] if self.number else [])])
+        parts = [sequence, self.epoch, str(self.number or ""), str(self.since or ""), self.readers]
+        return _SEPARATOR.join(parts).rstrip(_SEPARATOR)
+
+    def read_by(self, readers: str) -> RegionCursor:
+        """The same for these releases. Others may have ignored kinds and fields, so they begin with a listing."""
+        return self if readers == self.readers else msgspec.structs.replace(self, sequence=None, readers=readers)
 
     def at_epoch(self, epoch: str, now: datetime.datetime) -> RegionCursor:
         """The same in the epoch that the region has now; counts another one."""
@@ -48,18 +53,19 @@ class RegionCursor(msgspec.Struct, frozen=True):
             return self
         if not self.epoch:
             return msgspec.structs.replace(self, epoch=epoch)
-        return RegionCursor(None, epoch, self.number + 1, int(now.timestamp()))
+        return RegionCursor(None, epoch, self.number + 1, int(now.timestamp()), self.readers)
 
 
 def read_cursor(text: str | None) -> RegionCursor:
     """A stored position. A part that is no number begins with a listing."""
     parts = (text or "").split(_SEPARATOR)
-    sequence, epoch, number, since = [*parts, "", "", ""][:4]
+    sequence, epoch, number, since, readers = [*parts, "", "", "", ""][:5]
     return RegionCursor(
         int(sequence) if sequence.isdecimal() else None,
         epoch,
         int(number) if number.isdecimal() else 0,
         int(since) if since.isdecimal() else 0,
+        readers,
     )
 
 

@@ -10,7 +10,6 @@ It also has the source report its counts while they change.
 
 from __future__ import annotations
 
-import datetime
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from typing import Final
 from oslo_log import log as logging
 
 from watcher_sync.sources.base import IntakeClosed
+from watcher_sync.sources.kubernetes.progress import Since
 
 LOG = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class ClusterMonitor:
         """
         self.problem = ""
         """Why the server does not answer; empty while it does."""
-        self.problem_since: datetime.datetime | None = None
+        self.problem_since: Since | None = None
         self._interval = interval
         self._last_byte_at = last_byte_at
         self._probe = probe
@@ -102,7 +102,7 @@ class ClusterMonitor:
 
     def _set(self, problem: str) -> None:
         if problem and not self.problem:
-            self.problem_since = datetime.datetime.now(datetime.UTC)
+            self.problem_since = Since.now()
         before, self.problem = self.problem, problem
         if before and not problem:
             self._recovered()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
 from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
@@ -30,6 +31,23 @@ class Phase(enum.StrEnum):
     FAILING = "failing"
 
 
+class Since(msgspec.Struct, frozen=True):
+    """When something began. The wall clock shows it, and the monotonic clock measures how long ago it was."""
+
+    time: datetime.datetime
+    monotonic: float
+
+    @classmethod
+    def now(cls) -> Since:
+        """It begins now."""
+        return cls(datetime.datetime.now(datetime.UTC), time.monotonic())
+
+    @property
+    def seconds(self) -> float:
+        """How long ago it was."""
+        return time.monotonic() - self.monotonic
+
+
 class SyncProgress:
     """What one reflector is doing, and what it has done."""
 
@@ -42,7 +60,7 @@ class SyncProgress:
         self.phase = Phase.STARTING
         self.error = ""
         """Why the phase is FAILING, in one line."""
-        self.failing_since: datetime.datetime | None = None
+        self.failing_since: Since | None = None
         """When the reflector began to fail; None: it works, or has not failed yet."""
         self.synced_at: datetime.datetime | None = None
         """End of the last complete listing."""
@@ -90,7 +108,7 @@ class SyncProgress:
         if phase is Phase.WATCHING:
             self.failing_since = None
         elif error:
-            self.failing_since = self.failing_since or datetime.datetime.now(datetime.UTC)
+            self.failing_since = self.failing_since or Since.now()
         self.phase, self.error = phase, "" if phase is Phase.WATCHING else error or self.error
         self._changed()
 

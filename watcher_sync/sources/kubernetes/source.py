@@ -82,7 +82,11 @@ class KubernetesSource(Source):
         # Guards the reported state and time; never held while emitting.
         self._lock = threading.Lock()
         self._reported_state: SourceState = SourceState.STARTING
+        self._listed_at: datetime.datetime | None = None
+        """End of the oldest of the last listings of all resources."""
         self._reported_sync: datetime.datetime | None = None
+        self._reported_at = 0.0
+        """When that was, by the monotonic clock."""
         self._reported_counts: dict[str, int] = {}
         self._reported_unlisted: dict[str, dict[str, str]] = {}
         self._monitor = ClusterMonitor(
@@ -183,10 +187,12 @@ class KubernetesSource(Source):
             times = (reflector.progress.synced_at for reflector in self.reflectors)
             synced_at = min((at for at in times if at is not None), default=None)
             is_new_sync = self.has_synced and (
-                synced_at != self._reported_sync or self._unlisted().keys() != self._reported_unlisted.keys()
+                synced_at != self._listed_at or self._unlisted().keys() != self._reported_unlisted.keys()
             )
             if is_new_sync:
-                self._reported_sync, self._reported_unlisted = synced_at, self._unlisted()
+                self._listed_at, self._reported_unlisted = synced_at, self._unlisted()
+                # A refresh may have reported a later time than that of the listings.
+                synced_at = max((at for at in (synced_at, self._reported_sync) if at is not None), default=None)
         if is_new_state and state is SourceState.CONNECTED:
             LOG.info("source %s: cluster %s connected", self.name, self.cluster)
             version = self._server_version()
@@ -223,15 +229,13 @@ class KubernetesSource(Source):
             r.progress.phase is not Phase.WATCHING for r in self.reflectors if r.key not in unlisted
         ):
             return
-        now = datetime.datetime.now(datetime.UTC)
         with self._lock:
-            reported = self._reported_sync
-            if reported is None:
+            if self._reported_sync is None:
                 return
-            is_old = (now - reported).total_seconds() >= _MAX_SYNC_AGE_SECONDS
+            is_old = time.monotonic() - self._reported_at >= _MAX_SYNC_AGE_SECONDS
             if self._counts() == self._reported_counts and not is_old:
                 return
-        self._emit_synced(now)
+        self._emit_synced(datetime.datetime.now(datetime.UTC))
 
     # Internal
 
@@ -245,21 +249,20 @@ class KubernetesSource(Source):
 
     def _unlisted(self) -> dict[str, dict[str, str]]:
         """What fails for longer than a source may before it is stale: since when, and why."""
-        stale_after = datetime.timedelta(seconds=self.conf.monitoring.stale_after)
-        now = datetime.datetime.now(datetime.UTC)
+        stale_after = self.conf.monitoring.stale_after
         found: dict[str, dict[str, str]] = {}
         for reflector in self.reflectors:
             progress = reflector.progress
             since, reason = progress.failing_since, progress.error
             if self._monitor.problem:
                 since, reason = self._monitor.problem_since, self._monitor.problem
-            if since is not None and now - since > stale_after:
-                found[reflector.key] = {"since": f"{since:%Y-%m-%dT%H:%M:%SZ}", "reason": reason}
+            if since is not None and since.seconds > stale_after:
+                found[reflector.key] = {"since": f"{since.time:%Y-%m-%dT%H:%M:%SZ}", "reason": reason}
         return found
 
     def _emit_synced(self, synced_at: datetime.datetime | None) -> None:
         with self._lock:
-            self._reported_sync, counts = synced_at, self._counts()
+            self._reported_sync, self._reported_at, counts = synced_at, time.monotonic(), self._counts()
             self._reported_counts, unlisted = counts, self._reported_unlisted or None
         self._emit_cluster_event(
             "synced", {"has_synced": True, "last_sync_at": synced_at, "counts": counts, "unlisted": unlisted}

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from oslo_config import cfg
 
@@ -16,6 +18,9 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.federation.source import FederationSource
+from watcher_sync.sources.federation.states import read_cursor
+
+NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 
 
 def made(tmp_path: Path, cursor: str | None = None, more: str = "", **options: Any) -> FederationSource:
@@ -62,6 +67,20 @@ def test_the_cursor_is_the_last_position_of_committed_events(tmp_path: Path) -> 
     events = [Event(id=f"{p}", type="federation.pod.changed", source="north", position=p) for p in (3, None, 5, None)]
     assert source.cursor(events) == "5"
     assert source.cursor(events[1:2]) is None
+
+
+def test_another_release_begins_with_a_listing_and_the_same_one_continues() -> None:
+    for text in ("7@e", "7@e@2@9", "7"):
+        listing = read_cursor(text).read_by("a")
+        assert (listing.sequence, listing.epoch, listing.number) == (
+            None,
+            *msgspec.structs.astuple(read_cursor(text))[1:3],
+        )
+        stored = read_cursor(msgspec.structs.replace(listing, sequence=8).text())
+        assert stored.read_by("a") == stored
+        assert stored.sequence == 8
+        assert stored.read_by("b").sequence is None
+        assert stored.at_epoch("f", NOON).readers == "a"
 
 
 def test_a_source_is_rewound_to_a_new_listing(tmp_path: Path) -> None:
