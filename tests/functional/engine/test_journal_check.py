@@ -55,3 +55,11 @@ def test_what_an_event_deleted_must_not_come_back(site: Installation, seq: int) 
         connection.exec_driver_sql(f"UPDATE journal SET versions = replace(versions, '!', '') WHERE seq = {seq}")
     with pytest.raises(AssertionError, match="came back after it was deleted for good"):
         site.check_journal()
+
+
+def test_an_event_that_was_applied_twice_to_one_entity_is_noticed(site: Installation) -> None:
+    write(site, made("1"), made("2"))
+    with site.store.database.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE journal SET event_id = 'once'")
+    with pytest.raises(AssertionError, match="1 events were applied twice"):
+        site.check_journal()
