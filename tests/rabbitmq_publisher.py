@@ -5,7 +5,7 @@ Exchange type, durability, routing key, envelope, content type and delivery mode
 listener cannot distinguish the two, except by the rate.
 
 Guarantee: when :meth:`Publisher.publish` returns, the broker has received the messages. After each lot of a few
-hundred the publisher sends a synchronous request on the same channel, and the broker answers in order. A topic
+thousand the publisher sends a synchronous request on the same channel, and the broker answers in order. A topic
 exchange drops messages without a bound queue, unless ``declare_queues`` made the default queues first.
 
 For one thread. Needs py-amqp, a dependency of oslo.messaging.
@@ -24,7 +24,7 @@ from watcher_sync.testing.nova.notifications import Document
 from watcher_sync.testing.nova.recording import oslo_body
 
 PRIORITIES = ("info", "error")
-_LOT = 500
+_LOT = 5_000
 
 
 class Publisher:
@@ -78,10 +78,6 @@ class Publisher:
             self._channel.queue_declare(name, durable=self._durable, auto_delete=False, arguments=self._queue_arguments)
             self._channel.queue_bind(name, self.exchange, routing_key=name)
         return names
-
-    def count_waiting(self, queue: str) -> int:
-        """The number of messages in the queue that no consumer has."""
-        return int(self._channel.queue_declare(queue, passive=True).message_count)
 
     def publish(
         self,

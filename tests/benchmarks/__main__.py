@@ -53,7 +53,6 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "rabbitmq": broker.rabbitmq,
     "rabbitmq-poison": broker.poisoned,
     "latency": broker.latency,
-    "rabbitmq-memory": broker.waiting,
     "jetstream-pull": jetstream.pulling,
     "jetstream": committed.jetstream,
     "pods": pods.pods,

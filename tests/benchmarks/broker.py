@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From RabbitMQ to a committed model: rates of both drivers, the cost of bad input, latency, and memory.
+"""From RabbitMQ to a committed model: rates of both drivers, the cost of bad input, and latency.
 
 The rates are compared with two listeners that do nothing. One is the batch listener of oslo.messaging. The other is a
 bare consumer of the client library, which acknowledges many messages at once.
@@ -12,16 +12,12 @@ the plain listeners run in threads of this process.
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import itertools
-import pathlib
 import random
 import secrets
 import sqlite3
 import statistics
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +26,6 @@ from typing import Any
 import kombu
 import oslo_messaging
 import pika
-import psutil
 from oslo_config import cfg
 
 from tests.benchmarks.figures import Budget, Figure, against
@@ -47,8 +42,6 @@ _BARE_ACKS = 500
 """Messages that the bare consumer acknowledges at once."""
 _NOVAS_BYTES = 3_900
 """The usual size of a notification of an instance."""
-_SETTLED_SECONDS = 3.0
-_MEMORY_PATIENCE = 300.0
 _POISON_PAIRS = 3
 """Times the usual number of pairs: what poison costs is less than what one pair differs from the next."""
 
@@ -213,64 +206,6 @@ def latency(bench: Bench) -> list[Figure]:
             budget=Budget("<=", 20, "ms"),
         ),
     ]
-
-
-def waiting(bench: Bench) -> list[Figure]:
-    """The memory of an engine with many messages in its queue, against that of one with an empty queue.
-
-    The engine is a process of its own. Both engines commit the same entities.
-    """
-    documents = [oslo_body(_of_novas_size(event)) for event in bench.part_events(bench.scale.messages)]
-    names = Names(bench.broker)
-    with names.publisher("rabbitmq") as publisher:
-        publisher.publish(documents)
-        left = functools.partial(publisher.count_waiting, names.queues["rabbitmq"])
-        empty = _most_memory(names.place(bench), left)
-        for _ in range(bench.scale.waiting // len(documents)):
-            publisher.publish(documents)
-        full = _most_memory(names.place(bench), left)
-    return [
-        Figure(
-            benchmark="rabbitmq-memory",
-            what=f"memory of the engine and its driver with {bench.scale.waiting:,} messages waiting",
-            measured=full,
-            unit="MB",
-            reference=empty,
-            reference_unit="MB",
-            ratio=full / empty,
-            of_ratio=True,
-            budget=Budget("<=", 1.3),
-            note=f"resident, at most until all is committed; the reference has {len(documents):,} messages",
-        )
-    ]
-
-
-def _most_memory(place: Place, left: Callable[[], int]) -> float:
-    """The most megabytes that an engine's processes have resident until the queue is empty, and shortly after.
-
-    :param left: how many messages wait.
-    """
-    command = [pathlib.Path(sys.executable).with_name("watcher-sync-engine"), "--config-file", place.file]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as engine:
-        most = 0.0
-        deadline, empty_since = time.monotonic() + _MEMORY_PATIENCE, time.monotonic()
-        try:
-            while (now := time.monotonic()) - empty_since < _SETTLED_SECONDS:
-                if now > deadline or engine.poll() is not None:
-                    raise Broken("the engine did not take all messages")
-                most = max(most, _resident(engine.pid))
-                time.sleep(0.2)
-                if left():
-                    empty_since = now
-            return most
-        finally:
-            engine.terminate()
-
-
-def _resident(pid: int) -> float:
-    """Megabytes of the process and all below it; memory that forked processes share counts once."""
-    process = psutil.Process(pid)
-    return sum(each.memory_full_info().pss for each in (process, *process.children(recursive=True))) / 1e6
 
 
 def _of_novas_size(event: Document) -> Document:

@@ -11,5 +11,6 @@ from tests.functional.conftest import own_postgresql as own_postgresql
 from tests.functional.conftest import postgresql_url as postgresql_url
 from tests.functional.conftest import pytest_terminal_summary as pytest_terminal_summary
 from tests.functional.conftest import sqlite_url as sqlite_url
+from tests.functional.engine.conftest import backlog as backlog
 from tests.functional.engine.conftest import install as install
 from tests.functional.engine.conftest import line as line

@@ -15,7 +15,10 @@ from oslo_service import backend
 backend.init_backend(backend.BackendType.THREADING)
 
 from tests.functional.conftest import Broker  # noqa: E402
+from tests.functional.engine.backlog import TRANSPORTS, Backlog, DcmBacklog, NovaBacklog  # noqa: E402
 from tests.functional.engine.driving import Installation, Line  # noqa: E402
+from tests.functional.engine.rabbitmq_streams import StreamLine  # noqa: E402
+from tests.functional.sources.jetstream import dcm_of  # noqa: E402
 
 
 @pytest.fixture
@@ -49,3 +52,24 @@ def line(broker: Broker) -> Iterator[Callable[[str], Line]]:
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture(params=TRANSPORTS)
+def backlog(
+    request: pytest.FixtureRequest, install: Callable[..., Installation], postgresql_url: str
+) -> Iterator[Backlog]:
+    """An installation, and a transport of each kind in turn on which nothing waits yet."""
+    site = install(postgresql_url)
+    if request.param == "jetstream":
+        server = request.getfixturevalue("own_nats")
+        with dcm_of(server.url) as dcm:
+            yield DcmBacklog(site, dcm, server.url)
+        return
+    broker: Broker = request.getfixturevalue("broker")
+    name = broker.name("backlog")
+    if request.param == "stream":
+        stream = StreamLine(name, broker.url, site)
+        stream.declare()
+        yield NovaBacklog(site, stream)
+    else:
+        yield NovaBacklog(site, Line(name, broker.url, quorum=request.param == "quorum"))

@@ -150,19 +150,21 @@ class Line:
     :param name: of the exchange, the queue and the engine's pool.
     :param url: the broker's, as oslo.messaging has it.
     :param durable: whether the queue and what is in it survive the broker's restart.
+    :param quorum: whether it is a quorum queue, which is durable.
     """
 
-    def __init__(self, name: str, url: str, *, durable: bool = False) -> None:
+    def __init__(self, name: str, url: str, *, durable: bool = False, quorum: bool = False) -> None:
         self.name = name
-        self.url = url
-        self.durable = durable
+        self.url = f"{url}?rabbit_quorum_queue=true" if quorum else url
+        self.durable = durable or quorum
         user_password, _, host = url.partition("://")[2].rpartition("@")
         user, _, password = user_password.partition(":")
         self._at = {"host": host.partition("/")[0], "user": user, "password": password}
         self._publisher: Publisher | None = None
         with self._channel() as channel:
-            channel.exchange_declare(name, "topic", durable=durable, auto_delete=False)
-            channel.queue_declare(name, durable=durable, auto_delete=False)
+            channel.exchange_declare(name, "topic", durable=self.durable, auto_delete=False)
+            arguments = {"x-queue-type": "quorum"} if quorum else None
+            channel.queue_declare(name, durable=self.durable, auto_delete=False, arguments=arguments)
             for priority in _PRIORITIES:
                 channel.queue_bind(name, name, routing_key=f"versioned_notifications.{priority}")
 
@@ -174,16 +176,22 @@ class Line:
         return {f"source_{name}.{option}": value for option, value in options.items()}
 
     def publish(
-        self, messages: Iterable[Document | bytes], *, rate: float | None = None, ended: threading.Event | None = None
+        self,
+        messages: Iterable[Document | bytes],
+        *,
+        rate: float | None = None,
+        ended: threading.Event | None = None,
+        most: int = _FRAMES,
     ) -> None:
         """Publish in order, in lots; a lot that the broker's end interrupted is published again, whole.
 
+        :param most: messages of a lot.
         :param ended: once it is set, no further message is taken; None: all are published.
         """
         began = time.monotonic()
         sent = 0
         iterator = iter(messages)
-        size = _FRAMES if rate is None else max(1, int(rate / 10))
+        size = most if rate is None else max(1, int(rate / 10))
         while (ended is None or not ended.is_set()) and (lot := list(itertools.islice(iterator, size))):
             if rate is not None:
                 wait_until(lambda: sent / rate <= time.monotonic() - began, 600)  # noqa: B023 - waits here and now
@@ -353,12 +361,14 @@ class Installation:
 
     def rows(self, since: int = 0) -> list[JournalRow]:
         """The rows of the journal after the seq ``since``."""
-        found: list[JournalRow] = []
+        return list(self.each_row(since))
+
+    def each_row(self, since: int = 0) -> Iterator[JournalRow]:
+        """The same, a part after the other."""
         with self.store.database.connect() as connection:
             while rows := journal.read_since(connection, self.store.tables, since, 5000):
-                found += rows
+                yield from rows
                 since = rows[-1].seq
-        return found
 
     def settle(self, line: Line) -> None:
         """Wait until everything that was published to the line is committed.
@@ -419,14 +429,15 @@ class Installation:
 
         :param published_twice: a source that publishes some events twice, with others between the two.
         """
-        rows = self.rows()
-        assert [row.seq for row in rows] == list(range(1, self.head() + 1))
-        twice = _applied_twice(row for row in rows if row.source != published_twice)
+        twice = _applied_twice(row for row in self.each_row() if row.source != published_twice)
         assert not twice, f"{len(twice)} events were applied twice to one entity, such as {twice[:3]}"
+        seq = 0
         versions: dict[tuple[str, str], dict[str, str]] = {}
         fields: dict[tuple[str, str], dict[str, Any]] = {}
         gone: set[tuple[str, str]] = set()
-        for row in rows:
+        for row in self.each_row():
+            seq += 1
+            assert row.seq == seq
             key = (row.kind, row.entity_id)
             assert key not in gone, f"seq {row.seq}: {key} came back after it was deleted for good"
             known = versions.setdefault(key, {})
@@ -450,6 +461,7 @@ class Installation:
             for field, (old, new) in row.delta.items():
                 assert fields[key].get(field) == old, f"seq {row.seq}: {key} had another {field} than the journal says"
                 fields[key][field] = new
+        assert seq == self.head()
         replica = Model(self.kinds)
         self.store.catch_up(replica)
         tables = self.store.load()
