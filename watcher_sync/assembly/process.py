@@ -103,7 +103,7 @@ def _check_descriptors() -> None:
     :raises ConfigError: the process may open too few files.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if limit < _LEAST_DESCRIPTORS:
+    if limit != resource.RLIM_INFINITY and limit < _LEAST_DESCRIPTORS:
         raise ConfigError(
             f"the limit of open files is {limit}, and {_LEAST_DESCRIPTORS} is the least: raise LimitNOFILE or ulimit -n"
         )

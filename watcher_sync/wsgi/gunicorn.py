@@ -16,7 +16,8 @@ bind = "127.0.0.1:8790"
 workers = 2
 worker_class = "gthread"
 threads = 80
-_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 64
+_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+_files = (2**20 if _limit == resource.RLIM_INFINITY else _limit) - 64
 """What a worker may open beside what it always has open."""
 # A request with its connection to the database needs four files at most. If gunicorn cannot accept a connection, its
 # worker ends with all its requests. Connections beyond this number wait in the queue of the socket.

@@ -119,8 +119,8 @@ class FederationHandler(Handler):
             newer = tuple(versions)
         elif event.time is not None:  # of a listing
             versions |= _lost_facets(kind, known, versions, state.region_epoch)
-            whole = _facets(event, kind, tuple(versions))
-            return (Upsert(kind.name, entity_id, newest, whole, versions, completes=True),)
+            facets = _facets(event, kind, tuple(versions))
+            return (Upsert(kind.name, entity_id, newest, facets, versions, completes=True),)
         else:
             versions |= _lost_facets(kind, known, versions, state.region_epoch)
             newer = tuple([f for f in versions if versions[f] > known.versions[kind.facet_position[f]]])
