@@ -188,6 +188,17 @@ def test_a_host_remembers_the_later_one_of_two_failures_of_a_request(nova, known
         assert failures[REQUEST]["message"] == "second"
 
 
+def test_a_host_whose_name_is_used_again_has_no_failure_of_its_predecessor_in_any_order(nova, new_player, exception):
+    first, gone, again = (
+        nova.service(f"service.{what}", "host1", sent=at) for what, at in (("create", 0), ("delete", 7), ("create", 8))
+    )
+    old, new = exception(5, request=OTHER), exception(9)
+    for order in itertools.permutations([old, gone, again, new, old]):
+        if order.index(new) > order.index(again):  # the failure of an unknown host is not remembered
+            node = new_player().play(first, *order).get("compute_node", "host1")
+            assert list(node.failures) == [REQUEST], [event.type for event in order]
+
+
 def test_the_failure_of_an_unknown_host_is_not_remembered(known, exception):
     snapshot = known.play(exception(publisher="nova-compute:new"), exception(publisher="nova-api:host1"))
     assert snapshot.get("compute_node", "new") is None

@@ -2,12 +2,15 @@
 """Failures that Nova publishes without their instance, as ``compute.exception``.
 
 The exception of a failed rescue, resize or revert has the request of the action, and so have the events with which the
-action began. So an instance has the request of its unfinished action, and the exception of that request is its failure.
+action began. So the exception of an instance's unfinished request is its failure.
 
-The two come through queues of different priorities. So a host remembers its last failures, and an action that begins
-reads its own there. Both orders end in the same model: the failure has the version of the exception in both.
+The two come in any order. So a host remembers its last failures, and an action that begins reads its own there. The
+failure has the version of the exception.
 
-Not guaranteed: the failure of a host that the model does not know yet. Pure functions, for any thread.
+The last part of the facet's version is the creation of the service. An older failure is that of a predecessor with the
+same name.
+
+Not guaranteed: the failure of an unknown host. Pure functions, for any thread.
 
 Source: nova/exception_wrapper.py, nova/compute/manager.py.
 """
@@ -25,15 +28,22 @@ from watcher_sync.handlers.nova.facets import Fields
 from watcher_sync.handlers.nova.ordering import event_version
 from watcher_sync.handlers.nova.ownership import FAULT, REQUEST, STATE
 from watcher_sync.handlers.nova.payloads import EXCEPTION, read
-from watcher_sync.model.changes import Change, Doubtful, Upsert, Version
+from watcher_sync.model.changes import NEVER, Change, Doubtful, Upsert, Version
 from watcher_sync.model.entities import ComputeNode
+from watcher_sync.model.kinds import kind_of
 from watcher_sync.model.view import View
 
-MAX_FAILURES: Final = 6
-"""Failures that a host remembers. The version of the facet is made of theirs, and has at most 200 characters."""
+MAX_FAILURES: Final = 5
+"""Failures that a host remembers. The version of the facet is made of theirs and of the creation of the service, and
+has at most 200 characters."""
+
+FACET: Final = "failures"
 
 MAX_MESSAGE: Final = 255
 """Characters of a message; Nova's API shows no more of a fault."""
+
+_POSITION: Final = kind_of(ComputeNode).facet_position[FACET]
+_ANCHOR: Final = kind_of(ComputeNode).anchor_position
 
 _NO_ERROR: Final = frozenset(
     {"InstanceNotFound", "NotImplementedError", "UnexpectedDeletingTaskStateError", "UnexpectedTaskStateError"}
@@ -76,19 +86,44 @@ def failed(instance_id: str, failure: ActionFailure) -> tuple[Change, ...]:
 
 
 def remembered(view: View, host: str, failure: ActionFailure) -> tuple[Change, ...]:
-    """The change of the host that remembers a failure; none if the host is unknown.
+    """The change of the host that remembers a failure; none if the host is unknown, or was created after it.
 
     Of two failures of one request the guard takes the later, because a host with the earlier has an older version.
     """
     node = view.get("compute_node", host)
-    if not isinstance(node, ComputeNode):
+    if not isinstance(node, ComputeNode) or failure.version < (created := _created(node)):
         return ()
     failures: dict[str, Any] = dict(node.failures or {})
     failures[failure.request_id] = {"version": failure.version, "type": failure.type, "message": failure.message}
+    fields, version = _memory(failures, created)
+    return (Upsert("compute_node", host, version, {FACET: fields}),)
+
+
+def after_creation(view: View, host: str, created: Version) -> tuple[Fields, Version] | None:
+    """The fields of the facet after a service of the host was created, and their version.
+
+    None: the service has been deleted since.
+    """
+    node = view.get("compute_node", host)
+    if not isinstance(node, ComputeNode):
+        return _memory({}, created)
+    if not node.registered and created < node.versions[_ANCHOR]:
+        return None
+    created = max(created, _created(node))
+    return _memory({r: one for r, one in (node.failures or {}).items() if one["version"] > created}, created)
+
+
+def _created(node: ComputeNode) -> Version:
+    """The version of the creation of its service; NEVER if no event has reported it."""
+    parts = node.versions[_POSITION].split("+")
+    return Version(parts[-1]) if len(parts) > len(node.failures or {}) else NEVER
+
+
+def _memory(failures: dict[str, Any], created: Version) -> tuple[Fields, Version]:
     last = sorted(failures.items(), key=lambda item: item[1]["version"])[-MAX_FAILURES:]
     # The newest first: so the version grows with each failure that the host remembers, in any order of arrival.
-    version = Version("+".join(one["version"] for _, one in reversed(last)))
-    return (Upsert("compute_node", host, version, {"failures": {"failures": dict(last)}}),)
+    versions = [one["version"] for _, one in reversed(last)]
+    return {FACET: dict(last) or None}, Version("+".join([*versions, created] if created != NEVER else versions))
 
 
 def remembered_failure(view: View, hosts: Iterable[str | None], request_id: str) -> ActionFailure | None:

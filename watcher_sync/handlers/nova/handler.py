@@ -277,8 +277,15 @@ class NovaHandler(Handler):
             "forced_down": data.forced_down,
         }
         # The payload's zone is always null: only Nova's API knows the zone of a service.
-        change = Upsert("compute_node", _host(data), event_version(event), {"service": without_unset(fields)})
-        return with_seen(event, change) if event.type == "service.create" else (change,)
+        host, version = _host(data), event_version(event)
+        facets = {"service": without_unset(fields)}
+        if event.type != "service.create":
+            return (Upsert("compute_node", host, version, facets),)
+        memory = failures.after_creation(view, host, version)
+        if memory is None:
+            return with_seen(event, Upsert("compute_node", host, version, facets))
+        facets[failures.FACET], since = memory
+        return with_seen(event, Upsert("compute_node", host, version, facets, {failures.FACET: since}))
 
     def on_service_deleted(self, event: Event, view: View) -> Iterable[Change]:
         """A compute service was taken out of Nova.
