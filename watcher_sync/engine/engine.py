@@ -112,7 +112,10 @@ class Engine:
         self._leading = False
         self._shutdown = ShutdownState()
         self._ended = threading.Event()
-        memory = MemoryWatch(lambda: self.model.size, lambda: [*dispatcher.handlers, *self._supervisors.values()])
+        memory = MemoryWatch(
+            lambda: self.model.size,
+            lambda: [*dispatcher.handlers, *(each.source for each in self._supervisors.values())],
+        )
         self.watchdog = Watchdog(conf.engine, dispatcher.handler_of, memory)
         self.suspects = Suspects(path_of(conf.state_path, conf.engine.group), conf.engine)
         self.services = tuple(make(self) for make in services)

@@ -14,6 +14,7 @@ import collections
 import datetime
 import os
 import sys
+import types
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -120,9 +121,9 @@ def container_sizes(plugins: Iterable[object]) -> dict[str, int]:
             container = next((each for each in _CONTAINERS if issubclass(type(value), each)), None)
             if container is not None:
                 full = f"{_name(owner)}.{name}"
-                # Not len(), which may be code of the plugin.
+                # Neither len() nor isinstance(): they may run code of the plugin.
                 sizes[full] = sizes.get(full, 0) + container.__len__(value)
-            elif _package(value if isinstance(value, type) else type(value)) in packages:
+            elif _package(value if issubclass(type(value), type) else type(value)) in packages:
                 pending.append(value)
     return sizes
 
@@ -135,9 +136,11 @@ def _growth(before: dict[str, int], now: dict[str, int]) -> str:
 
 
 def _attributes(owner: Any) -> Iterator[tuple[str, Any]]:
-    attributes = getattr(owner, "__dict__", None)
-    if attributes is not None:
-        yield from ((name, value) for name, value in list(attributes.items()) if not name.startswith("__"))
+    try:
+        attributes = list(vars(owner).items())
+    except TypeError:  # it has none but slots
+        return
+    yield from ((name, value) for name, value in attributes if not name.startswith("__"))
 
 
 def _package(of: type) -> str:
@@ -145,7 +148,7 @@ def _package(of: type) -> str:
 
 
 def _name(owner: Any) -> str:
-    if isinstance(owner, type(sys)):
-        return owner.__name__
-    of = owner if isinstance(owner, type) else type(owner)
+    if issubclass(type(owner), types.ModuleType):
+        return str(owner.__name__)
+    of = owner if issubclass(type(owner), type) else type(owner)
     return f"{of.__module__}.{of.__qualname__}"

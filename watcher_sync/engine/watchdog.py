@@ -144,7 +144,14 @@ class Watchdog:
                 self.reported += 1
             LOG.error("%s, and has ended", self._named(event, seconds))
         if self._memory is not None:
-            self._memory.check()
+            self._check_memory(self._memory)
+
+    def _check_memory(self, memory: MemoryWatch) -> None:
+        try:
+            memory.check()
+        except Exception:  # objects of plugins may do anything
+            LOG.exception("The memory of the process is not watched any more")
+            self._memory = None
 
     def _check(self, event: Event, seconds: float) -> None:
         if event is not self._reported:

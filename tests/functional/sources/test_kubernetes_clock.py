@@ -45,7 +45,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
 
 
 def cluster_of(engine: Engine) -> Cluster:
-    (found,) = engine.snapshot().all("cluster")
+    (found,) = wait_until(lambda: list(engine.snapshot().all("cluster")), what="the cluster")
     assert isinstance(found, Cluster)
     return found
 

@@ -117,6 +117,12 @@ def test_code_of_a_plugin_does_not_run(process: WatchedProcess) -> None:
         def __len__(self) -> int:
             raise SystemExit("the watchdog's thread runs this")
 
+    class Lazy:
+        @property
+        def __class__(self) -> type:
+            raise SystemExit("this, too")
+
+    process.plugin.lazy = Lazy()  # type: ignore[attr-defined]
     process.plugin.trap = Trap(one=1)  # type: ignore[attr-defined]
     assert container_sizes([process.plugin])[f"{__name__}._Leaky.trap"] == 1
 
