@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 import psutil
+import pytest
 
 from tests.functional.api.conftest import free_port
 from tests.functional.engine.descriptors import may_open, on_a_processor
@@ -24,6 +25,7 @@ _CLIENTS = 60
 _SECONDS = 1.0
 
 
+@pytest.mark.rare
 def test_idle_clients_beyond_the_limit_of_open_files_stop_no_stream_and_others_connect_after_them(
     install: Callable[..., Installation], migrated_postgresql_url: str
 ) -> None:
