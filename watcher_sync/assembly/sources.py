@@ -102,8 +102,11 @@ def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str, drivers: dict[s
     def make() -> Source:
         if why_not is not None:
             raise SourceError(why_not)
-        cursor = _cursor_of(store, name, cls) if store is not None else None
-        return cls(name, conf, cursor=cursor)
+        if store is None:
+            return cls(name, conf)
+        source = cls(name, conf, cursor=_cursor_of(store, name, cls))
+        source.kinds = store.kinds
+        return source
 
     return make
 

@@ -206,7 +206,7 @@ class Engine:
         if (problem := self._database_health.problem) is not None:
             return problem
         seconds = self.store.watch.unanswered_seconds
-        return f"a commit has had no answer for {seconds:.0f} s" if seconds >= _UNANSWERED_SECONDS else None
+        return f"commits have failed or waited for {seconds:.0f} s" if seconds >= _UNANSWERED_SECONDS else None
 
     @property
     def source_names(self) -> list[str]:

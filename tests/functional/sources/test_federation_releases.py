@@ -130,6 +130,7 @@ def test_a_field_and_a_kind_that_only_the_region_has_arrive_after_the_upgrade_of
     wait_until(lambda: releases.has("licences", "later", name="n"), what="an entity of the new kind")
     releases.whole.processes["engine"].wait_for_log("connected to the region")
     releases.rests(completed=True)
+    assert releases.whole.site.head() == 3 + 4, "each of these came once"
     versions = {row["id"]: row["versions"] for row in rows(releases.region, "SELECT id, versions FROM aggregates")}
     found = {row["id"]: row["versions"] for row in rows(releases.whole, "SELECT id, versions FROM aggregates")}
     assert found == {f"{SITE}:{name}": version for name, version in versions.items()}
@@ -155,8 +156,8 @@ def test_an_older_region_is_followed_and_its_new_fields_arrive_after_its_upgrade
     api = region.processes["api"]
     assert api.wait() != 0
     assert "run watcher-sync-manage db_sync" in api.log
-    wait_until(lambda: whole.source_rows()[SITE].state == "disconnected", what="the region is away")
-    assert region.url in whole.source_rows()[SITE].detail
+    wait_until(lambda: region.url in whole.source_rows()[SITE].detail, what="the region is away")
+    assert whole.source_rows()[SITE].state == "disconnected"
     releases.upgrade(region)
     releases.start(region)
     releases.write("aggregate", "old", "2", colour="red")

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which entities exist through each configured source: its handlers say it, and its driver names the origin."""
+"""Which entities exist through each configured source, and which kinds a source has."""
 
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 from oslo_config import cfg
 
-from watcher_sync.assembly.sources import source_scopes
+from tests.migrated import migrate
+from watcher_sync.assembly.sources import source_makers, source_scopes
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.handlers.federation.handler import FederationHandler
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.storage.writing.store import Store
 
 CONF = """
 [engine]
@@ -74,3 +78,12 @@ def test_each_source_has_the_scopes_of_its_handlers_with_the_origin_of_its_drive
         "north": [("", "id", "north:", True)],
         "files": [],
     }
+
+
+def test_a_source_has_the_kinds_that_the_store_has(conf: cfg.ConfigOpts, tmp_path) -> None:
+    store = Store(sa.create_engine(f"sqlite:///{tmp_path / 'ws.sqlite'}"), builtin_kinds().without(["aggregate"]))
+    migrate(store)
+    conf.set_override("enabled_sources", ["files"], group="engine")
+    source = source_makers(conf, store)["files"]()
+    assert source.kinds is store.kinds
+    store.dispose()

@@ -177,21 +177,33 @@ def without(state: Event, *fields: str) -> Event:
     return msgspec.structs.replace(state, data=msgspec.json.encode(members))
 
 
-@pytest.mark.parametrize(("is_listed", "outcome"), [(True, Outcome.APPLIED), (False, Outcome.DUPLICATE)])
-def test_a_listing_completes_fields_that_were_ignored_before(is_listed: bool, outcome: Outcome) -> None:
+@pytest.mark.parametrize("at", [NOON, None], ids=["of a listing", "of the journal"])
+def test_a_state_completes_fields_that_were_ignored_before(at: datetime.datetime | None) -> None:
     region, player = Region(), Player()
     state = region.upsert("instance", "i", state="active", task_state="resizing", name="n")
     before = player.play(without(state, "task_state")).get("instance", "north:i")
-    again = msgspec.structs.replace(state, time=NOON if is_listed else None)
+    again = msgspec.structs.replace(state, time=at)
     found = player.play(again).get("instance", "north:i")
-    assert player.outcomes[-1] is outcome
-    assert (found.task_state, found.state, found.name) == ("resizing" if is_listed else None, "active", "n")
+    assert player.outcomes[-1] is Outcome.APPLIED
+    assert (found.task_state, found.state, found.name) == ("resizing", "active", "n")
     assert found.versions == before.versions
     player.play(again)
     assert player.outcomes[-1] is Outcome.DUPLICATE
 
 
-def test_a_listing_changes_no_value_of_the_same_version_or_of_a_newer_one() -> None:
+@pytest.mark.parametrize("is_partly_newer", [False, True])
+def test_a_state_that_a_region_between_completed_ends_in_one_model_in_any_order(is_partly_newer: bool) -> None:
+    """That region follows others. Its upgrade completes a field, and its journal has a row without a newer version."""
+    region = Region()
+    whole = region.upsert("instance", "i", state="active", task_state="resizing", name="n")
+    listed = msgspec.structs.replace(without(whole, "task_state"), time=NOON)
+    completed = region.upsert("instance", "i", fault_message="no host") if is_partly_newer else whole
+    models = [shown(Player().play(*order)) for order in ([listed, completed], [completed, listed])]
+    assert models[0] == models[1]
+    assert models[0]["instance"][0][0]["task_state"] == "resizing"
+
+
+def test_a_state_changes_no_value_of_the_same_version_or_of_a_newer_one() -> None:
     region, player = Region(), Player()
     old = msgspec.structs.replace(region.upsert("instance", "i", state="active", task_state="resizing"), time=NOON)
     player.play(region.upsert("instance", "i", state="stopped", task_state=None))
@@ -211,10 +223,37 @@ def test_one_line_for_each_site_and_kind_names_what_is_unknown(caplog: pytest.Lo
             list(entry.call(event(kind, "changed", data, site), Transaction(player.model)))
     lines = [record.getMessage() for record in caplog.records]
     assert lines == [
-        f"site {site}: {what}: unknown to this release, ignored until an upgrade"
+        f"site {site}: {what}: unknown here, and ignored until an upgrade"
         for site in ("north", "south")
-        for what in ("the fields colour, weight of the kind aggregate", "the kind licence")
+        for what in ("the fields 'colour', 'weight' of the kind 'aggregate'", "the kind 'licence'")
     ]
+
+
+def warn_of(kind: str, *states: dict[str, Any]) -> None:
+    entry = Dispatcher([("federation", FederationHandler())]).find("federation.aggregate.changed")
+    for state in states:
+        list(entry.call(event(kind, "changed", state), Transaction(Player().model)))
+
+
+def test_a_field_of_a_region_that_is_upgraded_meanwhile_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    state = {"id": "a", "versions": {"state": "1"}, "seq": 1, "name": "n", "gone": False, "region_epoch": 0}
+    warn_of("aggregate", *[state] * 200)
+    assert not caplog.records
+    warn_of("aggregate", *[state] * 200, state | {"colour": "red"})
+    assert "'colour'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "name", ["red\n2026-01-01 ERROR forged", "\u2028forged", "x" * 100_000], ids=["n", "u", "long"]
+)
+def test_names_of_a_region_forge_no_line_of_the_log_and_are_cut(caplog: pytest.LogCaptureFixture, name: str) -> None:
+    more = {f"{name}{number}" if number else name: 1 for number in range(50)}
+    warn_of("aggregate", {"id": "a", "versions": {"state": "1"}, **more})
+    warn_of(name, {"id": "a", "versions": {"state": "1"}})
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 2
+    assert all(line.isascii() and line.isprintable() and len(line) < 1000 for line in lines)
+    assert ", and 45 more of the kind 'aggregate'" in lines[0]
 
 
 def test_a_kind_that_only_the_region_has_is_ignored() -> None:

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 from collections.abc import Iterator
 
 import pytest
+from oslo_config import cfg
 
 from tests.unit.sources.test_outage_log import source_of
 from tests.waiting import deadline, wait_until
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.rabbitmq import connection
+from watcher_sync.sources.rabbitmq.broker import read_broker
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 
 pytestmark = pytest.mark.slow
@@ -39,3 +42,15 @@ def test_a_server_that_says_nothing_is_an_outage(monkeypatch: pytest.MonkeyPatch
         assert "Timeout while setting up" in source.status().detail
     finally:
         source.stop(time.monotonic() + deadline(5))
+
+
+def test_a_connection_whose_certificates_are_missing_leaves_the_loop_as_it_was(silent: int) -> None:
+    url = f"rabbit://someone:hush@127.0.0.1:{silent}/?ssl=true&ssl_ca_file=/no/such/ca.pem"
+    broker = read_broker("[source_x]", url, cfg.ConfigOpts())
+
+    async def handler_after_attempt() -> object:
+        with pytest.raises(FileNotFoundError):
+            await connection.connect(broker, broker.hosts[0], "x")
+        return asyncio.get_running_loop().get_exception_handler()
+
+    assert asyncio.run(handler_after_attempt()) is None

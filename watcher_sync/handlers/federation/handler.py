@@ -7,7 +7,8 @@ later epoch of the region, its number leads them (:mod:`~watcher_sync.handlers.f
 A ``listed`` event has the ids of all entities of a kind. Those that it lacks are deleted, unless the present epoch has
 never had them, or the delete guard refuses.
 
-Unknown fields and kinds are ignored. A state of a listing completes what an older release ignored.
+Unknown fields and kinds are ignored. A state of the same version completes what an older release ignored, here or in
+the region.
 
 Guaranteed: any permutation and repetition of states and deletions ends in the same model.
 """
@@ -36,6 +37,11 @@ LOG = logging.getLogger(__name__)
 _MAX_WARNED: Final = 100
 """Sites and kinds; the names come from outside."""
 
+_SHOWN: Final = 128
+"""Characters of a name from outside in the log."""
+
+_SHOWN_NAMES: Final = 5
+
 _AFTER: Final = "!"
 """The lowest printable character behind a version gives one that is newer, and older than every other newer one."""
 
@@ -49,8 +55,6 @@ class _EntityState(msgspec.Struct):
 
 
 _BESIDE_FIELDS: Final = frozenset((*_EntityState.__struct_fields__, "seq"))
-
-_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class _Listed(msgspec.Struct):
@@ -115,31 +119,32 @@ class FederationHandler(Handler):
         if known is not None and _was_created_again(kind, known, versions, state.region_epoch):
             whole = Upsert(kind.name, entity_id, newest, _facets(event, kind, tuple(versions)), versions)
             return (deletion_of(kind, known), whole)
-        if known is None:
-            newer = tuple(versions)
-        elif event.time is not None:  # of a listing
+        if known is not None:
             versions |= _lost_facets(kind, known, versions, state.region_epoch)
-            facets = _facets(event, kind, tuple(versions))
-            return (Upsert(kind.name, entity_id, newest, facets, versions, completes=True),)
-        else:
-            versions |= _lost_facets(kind, known, versions, state.region_epoch)
-            newer = tuple([f for f in versions if versions[f] > known.versions[kind.facet_position[f]]])
-        if not newer:  # the ordering guard finds out whether it is the same state, or an older one
-            return (Upsert(kind.name, entity_id, newest, dict.fromkeys(versions, _NOTHING), versions),)
-        return (Upsert(kind.name, entity_id, newest, _facets(event, kind, newer), {f: versions[f] for f in newer}),)
+        facets = _facets(event, kind, tuple(versions))
+        return (Upsert(kind.name, entity_id, newest, facets, versions, completes=True),)
 
     def _warn_of_fields(self, event: Event, kind: Kind) -> None:
-        if isinstance(event.data, bytes) and (event.origin, kind.name) not in self._warned:
+        if not isinstance(event.data, bytes) or not self._warns(event.origin, kind.name):
+            return
+        try:
+            event.read(_known_names(kind))
+        except InvalidEvent:
             unknown = event.read(dict[str, msgspec.Raw]).keys() - _BESIDE_FIELDS - kind.fields.keys()
             if unknown:
-                self._warn(event, f"the fields {', '.join(sorted(unknown))} of the kind")
+                self._warn(event, f"the fields {_shown(unknown)} of the kind")
+
+    def _warns(self, site: str, kind: str) -> bool:
+        return (site, kind) not in self._warned and len(self._warned) < _MAX_WARNED
 
     def _warn(self, event: Event, what: str) -> None:
         """Log once for each site and kind what is unknown here."""
         kind = event.type.split(".")[1]
-        if (event.origin, kind) not in self._warned and len(self._warned) < _MAX_WARNED:
+        if self._warns(event.origin, kind):
             self._warned.add((event.origin, kind))
-            LOG.warning("site %s: %s %s: unknown to this release, ignored until an upgrade", event.origin, what, kind)
+            LOG.warning(
+                "site %s: %s %s: unknown here, and ignored until an upgrade", event.origin, what, _shown([kind])
+            )
 
     def on_deleted(self, event: Event, view: View) -> Iterable[Change]:
         """An entity exists no more in the region.
@@ -258,6 +263,21 @@ def _part_of(kind: Kind, facets: tuple[str, ...]) -> type[msgspec.Struct]:
             for name in kind.facet_fields[facet]
         ],
     )
+
+
+@functools.cache
+def _known_names(kind: Kind) -> type[msgspec.Struct]:
+    """What decodes no value of a state, and refuses one with an unknown field: far faster than to list its names."""
+    names = kind.fields.keys() | _BESIDE_FIELDS
+    fields = [(name, msgspec.Raw, msgspec.Raw()) for name in sorted(names)]
+    return msgspec.defstruct(f"{kind.cls.__name__}Names", fields, forbid_unknown_fields=True)
+
+
+def _shown(names: Collection[str]) -> str:
+    """Some names from outside, for one line of the log."""
+    shown = [ascii(name[:_SHOWN])[:_SHOWN] for name in sorted(names)[:_SHOWN_NAMES]]
+    more = [f"and {len(names) - _SHOWN_NAMES} more"] if len(names) > _SHOWN_NAMES else []
+    return ", ".join(shown + more)
 
 
 def _kind_of(event: Event, view: View) -> Kind | None:

@@ -3,7 +3,7 @@
 
 Position: the sequence in the region's journal. The engine stores it with the changes of the last event before it. A
 source without one begins with a listing, so an engine that ends during its first listing lists again. So does the
-first engine after an upgrade of this package or of a plugin with kinds.
+first engine that has other kinds or fields than the one before, such as after an upgrade or a ``db_sync``.
 
 Redelivery: the engine nacks only when it gives up, and the next one begins at the stored position. The source emits
 nothing again.
@@ -11,10 +11,9 @@ nothing again.
 
 from __future__ import annotations
 
-import importlib.metadata
 import time
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -23,6 +22,7 @@ from oslo_config import cfg
 from watcher_sync.conf import opts, reconcile_nova
 from watcher_sync.events import NATIVE, Event
 from watcher_sync.exceptions import ConfigError, SourceError
+from watcher_sync.model.kinds import Kind
 from watcher_sync.sources.base import Emit, Source, SourceState, SourceStatus
 from watcher_sync.sources.federation.options import OPTIONS, RegionSettings, read_settings
 from watcher_sync.sources.federation.states import read_cursor
@@ -60,7 +60,7 @@ class FederationSource(Source):
             self.settings,
             Region(self.settings, self.group),
             emit,
-            read_cursor(self.saved_cursor).read_by(_readers()),
+            read_cursor(self.saved_cursor).read_by(_readers(self.kinds)),
             self.conf.reconcile,
         )
         self._follower.start()
@@ -116,12 +116,10 @@ class FederationSource(Source):
         return msgspec.structs.replace(read_cursor(self.saved_cursor), sequence=None).text()
 
 
-def _readers() -> str:
-    """A digest of the versions of this package and of the plugins that declare kinds."""
-    plugins = importlib.metadata.entry_points(group="watcher_sync.entities")
-    found = {(each.dist.name, each.dist.version) for each in plugins if each.dist is not None}
-    found.add(("watcher-sync", importlib.metadata.version("watcher-sync")))
-    return f"{zlib.crc32(repr(sorted(found)).encode()):08x}"
+def _readers(kinds: Mapping[str, Kind]) -> str:
+    """A digest of the fields that are read: a kind that waits for its table is not yet."""
+    fields = sorted((name, each.name, str(each.type)) for name, kind in kinds.items() for each in kind.fields.values())
+    return f"{zlib.crc32(repr(fields).encode()):08x}"
 
 
 def _require_own_site(conf: cfg.ConfigOpts, settings: RegionSettings) -> None:

@@ -35,7 +35,7 @@ class RegionCursor(msgspec.Struct, frozen=True):
     since: int = 0
     """When it did so last, in seconds since 1970."""
     readers: str = ""
-    """The releases that read the region up to here, of this package and of plugins; empty: not known."""
+    """A digest of the fields of those who read the region up to here; empty: not known."""
 
     def text(self) -> str:
         """The form in which it is stored. It begins with the sequence."""
@@ -44,7 +44,7 @@ class RegionCursor(msgspec.Struct, frozen=True):
         return _SEPARATOR.join(parts).rstrip(_SEPARATOR)
 
     def read_by(self, readers: str) -> RegionCursor:
-        """The same for these releases. Others may have ignored kinds and fields, so they begin with a listing."""
+        """The same for readers of these fields. Others may have ignored some, so they begin with a listing."""
         return self if readers == self.readers else msgspec.structs.replace(self, sequence=None, readers=readers)
 
     def at_epoch(self, epoch: str, now: datetime.datetime) -> RegionCursor:

@@ -188,20 +188,21 @@ async def _connect_to(address: str, broker: Broker, host: BrokerHost, name: str)
 
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(on_callback_error)
-    made.library = AsyncioConnection(
-        _parameters(address, broker, host, name),
-        on_open_callback=_setter(opened),
-        on_open_error_callback=on_open_error,
-        on_close_callback=lambda _connection, reason: made.ending.set(reason),
-        custom_ioloop=loop,
-    )
-    made.library.add_on_connection_blocked_callback(made.on_blocked)
-    made.library.add_on_connection_unblocked_callback(made.on_unblocked)
     try:
+        made.library = AsyncioConnection(
+            _parameters(address, broker, host, name),
+            on_open_callback=_setter(opened),
+            on_open_error_callback=on_open_error,
+            on_close_callback=lambda _connection, reason: made.ending.set(reason),
+            custom_ioloop=loop,
+        )
+        made.library.add_on_connection_blocked_callback(made.on_blocked)
+        made.library.add_on_connection_unblocked_callback(made.on_unblocked)
         await made.ending.unless_ended(opened, CONNECT_TIMEOUT_SECONDS + _LOGIN_TIMEOUT_SECONDS)
     except BaseException:
-        with suppress(*Failure):
-            made.library.close()
+        if made.library is not None:
+            with suppress(*Failure):
+                made.library.close()
         raise
     finally:
         loop.set_exception_handler(None)

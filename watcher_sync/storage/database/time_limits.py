@@ -61,7 +61,8 @@ class CommitWatch:
     def unanswered_seconds(self) -> float:
         """Seconds for which the database has not answered the commit under way, or those before it. For any thread.
 
-        0: there is none, or the database answered the last one, if only by a refusal.
+        0: there is none, or the last one succeeded, was refused, or had a conflict. Every other one that found the
+        database unavailable counts as unanswered.
         """
         since = self._unanswered_since
         return time.monotonic() - since if since is not None else 0.0
