@@ -11,6 +11,7 @@ Mistakes in the configuration of sources are reported here, before the process s
 from __future__ import annotations
 
 import functools
+import zlib
 from collections.abc import Collection, Mapping
 
 from oslo_config import cfg
@@ -21,6 +22,7 @@ from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.supervision import MakeSource
 from watcher_sync.exceptions import ConfigError, SourceError, text_of
+from watcher_sync.model.kinds import Kind
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.plugins import load_plugins
 from watcher_sync.sources.base import Source
@@ -94,6 +96,12 @@ def make_unstarted(conf: cfg.ConfigOpts, name: str, cursor: str | None = None) -
     return _driver_of(conf, name, load_drivers())(name, conf, cursor=cursor)
 
 
+def digest_of_fields(kinds: Mapping[str, Kind]) -> str:
+    """A digest of the names and types of all fields of these kinds."""
+    fields = sorted((name, each.name, str(each.type)) for name, kind in kinds.items() for each in kind.fields.values())
+    return f"{zlib.crc32(repr(fields).encode()):08x}"
+
+
 def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str, drivers: dict[str, type[Source]]) -> MakeSource:
     cls = _driver_of(conf, name, drivers)
     why_not = missing_declaration(conf[f"source_{name}"].driver, cls)
@@ -105,7 +113,7 @@ def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str, drivers: dict[s
         if store is None:
             return cls(name, conf)
         source = cls(name, conf, cursor=_cursor_of(store, name, cls))
-        source.kinds = store.kinds
+        source.stored_fields = digest_of_fields(store.kinds)
         return source
 
     return make

@@ -17,8 +17,7 @@ from __future__ import annotations
 import abc
 import datetime
 import enum
-from collections.abc import Callable, Collection, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
@@ -27,8 +26,6 @@ from watcher_sync.events import Event
 
 if TYPE_CHECKING:
     from oslo_config import cfg
-
-    from watcher_sync.model.kinds import Kind
 
 Emit = Callable[[Sequence[Event]], None]
 """Pass events to the engine, in order. Blocks while the engine has enough of this source's events in flight, which is
@@ -94,8 +91,8 @@ class Source(abc.ABC):
     broken: str = ""
     """Why the engine wants another instance: a call of this one raised. The engine sets it."""
 
-    kinds: Mapping[str, Kind] = MappingProxyType({})
-    """The kinds whose entities the engine stores. The engine sets it before the start."""
+    stored_fields: str = ""
+    """A digest of the kinds and fields that the engine stores. The engine sets it before the start."""
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:param name: the source's name; its options are ``conf['source_' + name]``.

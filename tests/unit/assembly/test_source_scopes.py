@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which entities exist through each configured source, and which kinds a source has."""
+"""Which entities exist through each configured source, and what a source learns of the kinds."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
 
 from tests.migrated import migrate
-from watcher_sync.assembly.sources import source_makers, source_scopes
+from watcher_sync.assembly.sources import digest_of_fields, source_makers, source_scopes
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
@@ -80,10 +82,17 @@ def test_each_source_has_the_scopes_of_its_handlers_with_the_origin_of_its_drive
     }
 
 
-def test_a_source_has_the_kinds_that_the_store_has(conf: cfg.ConfigOpts, tmp_path) -> None:
-    store = Store(sa.create_engine(f"sqlite:///{tmp_path / 'ws.sqlite'}"), builtin_kinds().without(["aggregate"]))
+def test_a_source_knows_the_fields_that_the_store_has(conf: cfg.ConfigOpts, tmp_path) -> None:
+    kinds = builtin_kinds()
+    store = Store(sa.create_engine(f"sqlite:///{tmp_path / 'ws.sqlite'}"), kinds.without(["aggregate"]))
     migrate(store)
     conf.set_override("enabled_sources", ["files"], group="engine")
-    source = source_makers(conf, store)["files"]()
-    assert source.kinds is store.kinds
+    assert source_makers(conf, store)["files"]().stored_fields == digest_of_fields(store.kinds)
     store.dispose()
+
+
+def test_a_kind_that_gets_its_table_later_is_another_digest() -> None:
+    kinds = builtin_kinds()
+    assert digest_of_fields(kinds) == digest_of_fields(builtin_kinds())
+    assert len({digest_of_fields(each) for each in (kinds, kinds.without(["aggregate"]), {})}) == 3
+    assert not re.search("0x[0-9a-f]", str([each.type for kind in kinds.values() for each in kind.fields.values()]))

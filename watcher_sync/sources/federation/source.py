@@ -12,8 +12,7 @@ nothing again.
 from __future__ import annotations
 
 import time
-import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -22,7 +21,6 @@ from oslo_config import cfg
 from watcher_sync.conf import opts, reconcile_nova
 from watcher_sync.events import NATIVE, Event
 from watcher_sync.exceptions import ConfigError, SourceError
-from watcher_sync.model.kinds import Kind
 from watcher_sync.sources.base import Emit, Source, SourceState, SourceStatus
 from watcher_sync.sources.federation.options import OPTIONS, RegionSettings, read_settings
 from watcher_sync.sources.federation.states import read_cursor
@@ -60,7 +58,7 @@ class FederationSource(Source):
             self.settings,
             Region(self.settings, self.group),
             emit,
-            read_cursor(self.saved_cursor).read_by(_readers(self.kinds)),
+            read_cursor(self.saved_cursor).read_by(self.stored_fields),
             self.conf.reconcile,
         )
         self._follower.start()
@@ -114,12 +112,6 @@ class FederationSource(Source):
         if to != "first":
             raise ConfigError(f"source {self.name}: the only place is first, a new listing")
         return msgspec.structs.replace(read_cursor(self.saved_cursor), sequence=None).text()
-
-
-def _readers(kinds: Mapping[str, Kind]) -> str:
-    """A digest of the fields that are read: a kind that waits for its table is not yet."""
-    fields = sorted((name, each.name, str(each.type)) for name, kind in kinds.items() for each in kind.fields.values())
-    return f"{zlib.crc32(repr(fields).encode()):08x}"
 
 
 def _require_own_site(conf: cfg.ConfigOpts, settings: RegionSettings) -> None:

@@ -16,9 +16,8 @@ from tests.waiting import deadline, wait_until
 from watcher_sync.conf import opts
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, SourceError
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.federation.source import FederationSource, _readers
+from watcher_sync.sources.federation.source import FederationSource
 from watcher_sync.sources.federation.states import read_cursor
 
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
@@ -82,13 +81,6 @@ def test_another_release_begins_with_a_listing_and_the_same_one_continues() -> N
         assert stored.sequence == 8
         assert stored.read_by("b").sequence is None
         assert stored.at_epoch("f", NOON).readers == "a"
-
-
-def test_a_kind_that_gets_its_table_later_is_another_reader() -> None:
-    kinds = builtin_kinds()
-    all_but_one = kinds.without(["aggregate"])
-    assert _readers(kinds) == _readers(builtin_kinds())
-    assert len({_readers(kinds), _readers(all_but_one), _readers({})}) == 3
 
 
 def test_a_source_is_rewound_to_a_new_listing(tmp_path: Path) -> None:
