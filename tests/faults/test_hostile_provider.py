@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A provider attacks at full rate, and another provider and the operator notice nothing.
 
-Each provider has a stream of its own, as the documentation recommends, with its name in the subject. The engine has a
+Each provider has a stream of its own, as the documentation recommends, with its name in the subject. The policy
+``enforce`` lists it, because ``bind`` lets a source report on the provider that its first event names. The engine has a
 source for each stream. The run takes ten minutes; ``WATCHER_SYNC_TEST_HOSTILE_SECONDS`` changes that, and
 ``WATCHER_SYNC_TEST_SEED`` the messages.
 """
@@ -185,6 +186,8 @@ def test_a_hostile_provider_costs_the_others_nothing(
 ) -> None:  # fmt: skip
     port = free_port()
     site = install(postgresql_url, engine__enabled_sources="honest, hostile", monitoring__port=port)
+    policy = {"source_policy": "enforce", "sources": "honest: honest, hostile: hostile"}
+    site.options |= {f"handler_dcm.{name}": value for name, value in policy.items()}
     for name in ("honest", "hostile"):
         site.options |= {
             f"source_{name}.driver": "nats_jetstream", f"source_{name}.servers": own_nats.url,
