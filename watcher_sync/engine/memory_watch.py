@@ -90,6 +90,7 @@ class MemoryWatch:
         )
 
     def _now(self, resident: int, entities: int) -> _Figures:
+        LOG.debug("Later memory is compared with %d MiB at %d entities", resident >> 20, entities)
         return _Figures(datetime.datetime.now(datetime.UTC), resident, entities, container_sizes(self._plugins()))
 
 

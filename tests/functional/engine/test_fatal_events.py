@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import signal
 from collections.abc import Callable, Sequence
@@ -120,18 +119,12 @@ def test_the_container_in_which_a_plugin_leaks_is_named_in_the_log(
     site: Installation, line: Callable[[str], Line]
 ) -> None:
     nova = line("fatal")
-    site.options |= {"engine.enabled_sources": "nova", **nova.source("nova")}
+    site.options |= {"engine.enabled_sources": "nova", **nova.source("nova"), "DEFAULT.debug": "true"}
     nova.publish([notification("first", "good")])
     engine = site.engine(site.config())
-    wait_until(lambda: nodes(site) == {"first"}, _SECONDS, "the first event")
-    numbers = itertools.count()
-
-    def is_reported() -> bool:
-        if (number := next(numbers)) < 80:
-            nova.publish(notification(f"leak-{number}-{i}", "leak") for i in range(5))
-        return "a plugin may leak" in engine.log
-
-    wait_until(is_reported, what="a report of the memory")
+    engine.wait_for_log("MiB at 1 entities")
+    nova.publish(notification(f"leak-{number}", "leak") for number in range(200))
+    engine.wait_for_log("a plugin may leak")
     report = next(text for text in engine.log.splitlines() if "a plugin may leak" in text)
     assert "What grew in the plugins: fatal_plugin_dist.Fatal.retained by " in report
     assert engine.terminate()[0] == 0
