@@ -42,10 +42,11 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 @pytest.fixture(autouse=True)
 def process_state() -> Iterator[None]:
-    """The umask and the class of log records, which executables set, end with a test that runs one in this process."""
+    """What executables set ends with a test that runs one in this process: umask, class and level of log records."""
     umask = os.umask(0o022)
     os.umask(umask)
-    records = logging.getLogRecordFactory()
+    records, level = logging.getLogRecordFactory(), logging.root.level
     yield
     os.umask(umask)
     logging.setLogRecordFactory(records)
+    logging.root.setLevel(level)
