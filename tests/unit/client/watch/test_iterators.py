@@ -140,9 +140,9 @@ def test_waiting_ends_with_the_last_watch(manager):
 
 def test_the_service_learns_the_name_of_the_program(service, manager, sequence):
     sequence.set(SELF_LINK, 1)
-    service.topic.publish(3)
+    service.topic.publish(3, lost=True)
     loop = manager.events(SELF_LINK)
-    next(loop)  # the catch-up may be faster than the stream
+    next(loop)  # of the catch-up
     wait_until(lambda: service.streams, what="the stream")
     assert service.streams[0].metadata["user-agent"].startswith("scaler/1.2 grpc-python")
     assert service.asked[0].headers["user-agent"] == "scaler/1.2"
