@@ -280,7 +280,7 @@ class CountingServer(ThreadingServer):
 
 
 def test_a_server_without_a_descriptor_pauses_names_the_cause_once_and_answers_afterwards(caplog):
-    caplog.set_level(logging.INFO, logger="watcher_sync")  # whatever an earlier test left
+    caplog.set_level(logging.INFO, logger="watcher_sync")
     with CountingServer(("127.0.0.1", 0), WSGIRequestHandler) as server:
         server.set_app(lambda _environ, start_response: (start_response("204 No Content", []), [])[1])
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
