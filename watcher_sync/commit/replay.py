@@ -16,6 +16,7 @@ from watcher_sync.commit.authorisation import Authority, Grants, recording, with
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.batch_dispatch import CommitLimits
 from watcher_sync.commit.cycle import CommitCycle, LastSeenWriter
+from watcher_sync.commit.pipeline import Pipeline
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import KNOWN_BEFORE, MAX_PORTION_BYTES, Event, portions
@@ -62,7 +63,7 @@ def replay(
     limits: CommitLimits | None = None,
     authority: Authority | None = None,
 ) -> dict[str, float]:
-    """Commit the events in order, in batches.
+    """Commit the events in order, in batches; each is dispatched while the database writes the one before it.
 
     :param authority: decides which events may come; None: that of recordings.
     :param limits: what ``[engine]`` limits; None: the defaults.
@@ -81,8 +82,17 @@ def replay(
         limits=limits,
         now=store.time.now,
     )
+
+    def commit_again(batch: Batch | None) -> bool:
+        cycle.catch_up()
+        if batch is not None:
+            cycle.run(batch)
+        return True
+
+    pipeline: Pipeline[None] = Pipeline(cycle, again=commit_again, settle=lambda _owner, _committed: None)
     for chunk in portions(events, batch_size):
-        cycle.run(Batch(events=chunk))
+        pipeline.add(None, Batch(events=chunk))
+    pipeline.end()
     return _finish(store, cycle, stats, began)
 
 

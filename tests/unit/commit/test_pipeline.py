@@ -8,6 +8,7 @@ import threading
 import weakref
 from concurrent.futures import Future
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 
@@ -17,7 +18,9 @@ from tests.waiting import deadline
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.pipeline import Pipeline
+from watcher_sync.commit.replay import replay
 from watcher_sync.engine.intake import JOINED_BATCHES, max_in_hand
+from watcher_sync.events import OSLO
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld
 from watcher_sync.model.changes import Upsert
 
@@ -270,3 +273,28 @@ def test_an_engine_that_breaks_gives_back_what_was_in_hand(small, run, store):
     assert given_back.isdisjoint(source.acked)
     assert len(given_back) + len(source.acked) == 30
     assert store.load().snapshot().ids("instance") == sorted(f"i{e.removeprefix('event-')}" for e in source.acked)
+
+
+def test_a_replay_dispatches_a_batch_while_the_database_writes_the_one_before_it(store, log):
+    plain = store.begin
+
+    class Awaited(Future):
+        def result(self, timeout=None):
+            log.append("awaited")
+            return super().result(timeout)
+
+    def begin(prepared):
+        log.append("begun")
+        future = Awaited()
+        future.set_result(plain(prepared).result(deadline(10)))
+        return future
+
+    def dispatched(view):
+        log.append("dispatched")
+        return instance("b")
+
+    store.begin = begin
+    two = [told(1, instance("a")), told(2, dispatched)]
+    events = [msgspec.structs.replace(event, envelope=OSLO) for event in two]
+    assert replay(store, telling(), events, batch_size=1)["applied"] == 2
+    assert log == ["begun", "dispatched", "awaited", "begun", "awaited"]
