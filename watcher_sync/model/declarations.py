@@ -55,12 +55,16 @@ class Reference(msgspec.Struct, frozen=True):
     :ivar field: an indexed field of the kind that declares the reference.
     :ivar kind: the kind that is referred to.
     :ivar implies: the referred entity exists as long as an entity refers to it (its kind is a Placeholder).
-        Otherwise a change of the field only has the other's derived fields computed again.
+        Otherwise a change has derived fields of the other computed again, if the reference is new or gone, or one of
+        several.
+    :ivar reads: the other fields that these derived fields follow from. A change of one has those of all that are
+        referred to computed again. Empty: any field.
     """
 
     field: str
     kind: str
     implies: bool = False
+    reads: tuple[str, ...] = ()
 
 
 class DependsOn(msgspec.Struct, frozen=True):

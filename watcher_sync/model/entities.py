@@ -49,7 +49,7 @@ def state_of_node(_view: View, node: ComputeNode) -> str:
     plural="aggregates",
     indexes=("hosts",),
     filter_indexes=("name", "availability_zone"),
-    references=(Reference("hosts", "compute_node"),),
+    references=(Reference("hosts", "compute_node", reads=("availability_zone",)),),
 )
 class Aggregate(Entity, frozen=True, kw_only=True, gc=False):
     """A group of hosts of Nova. Id: the aggregate's uuid."""

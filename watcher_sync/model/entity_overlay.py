@@ -11,7 +11,7 @@ An overlay may be based on another one that is not published yet. It belongs to 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -283,9 +283,14 @@ class EntityOverlay:
             now = getattr(after, reference.field) if after is not None else None
             if reference.implies and (was is now or was == now):
                 continue
-            concerned = set(index_values(was)) ^ set(index_values(now))
-            if not reference.implies and not _alike(kind, before, after, reference.field):
-                concerned.update(index_values(now))
+            old, new = set(index_values(was)), set(index_values(now))
+            concerned = old ^ new
+            if not reference.implies and (both := old & new):
+                if _alike(reference.reads or kind.fields, before, after, reference.field):
+                    # A derived field may choose between several by their versions, and those have changed.
+                    count = self.indexed_count
+                    both = {value for value in both if count(kind.name, reference.field, value) > 1}
+                concerned |= both
             for value in concerned:
                 self._outdated[reference.kind, value] = None
 
@@ -326,11 +331,9 @@ _replaced = msgspec.structs.replace
 _set = msgspec.structs.force_setattr
 
 
-def _alike(kind: Kind, before: Entity | None, after: Entity | None, but: str) -> bool:
-    """Whether two states of an entity differ in nothing but this field."""
-    if before is None or after is None:
-        return False
-    return all(name == but or getattr(before, name) == getattr(after, name) for name in kind.fields)
+def _alike(fields: Iterable[str], before: Entity | None, after: Entity | None, but: str) -> bool:
+    """Whether two states of an entity differ in none of these fields but one."""
+    return all(name == but or getattr(before, name) == getattr(after, name) for name in fields)
 
 
 def flag(entity: Entity, name: str) -> bool:

@@ -157,7 +157,7 @@ class Kind:
     def _check(self) -> None:
         """:raises TypeError: the declaration contradicts itself."""
         follows = [follow for d in self.derived for follow in d.follows]
-        read = (field for d in self.derived for field in d.reads)
+        read = (field for one in (*self.derived, *self.references) for field in one.reads)
         named = (self.name_field,) if self.name_field else ()
         mine = (*self.indexes, *self.filter_indexes, *named, *(r.field for r in self.references))
         for field in (*mine, *(d.field for d in self.derived), *read):

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.simulated import new_model, play, telling, told
 from watcher_sync.model.changes import Delete, Outcome, Upsert
+from watcher_sync.model.entities import zone_of_host
 
 
 def instance(version, host, entity_id="vm"):
@@ -150,6 +152,39 @@ def test_while_two_aggregates_disagree_the_later_change_wins_in_any_order(model,
     told_of = [aggregate("5", ["host1"], "az-late", "a"), aggregate("4", ["host1"], "az-early", "b")]
     apply(model, service("1"), *(told_of[i] for i in order))
     assert zone(model) == "az-late"
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 0, 1)])
+def test_the_later_change_is_also_one_that_concerns_another_host_only(model, order):
+    changes = [
+        aggregate("5", ["host1"], "az-late", "a"),
+        aggregate("4", ["host1"], "az-early", "b"),
+        Upsert("aggregate", "b", "7", {"state": {}, "hosts": {"hosts": ["host1", "host2"]}}),
+    ]
+    apply(model, service("1"), *(changes[i] for i in order))
+    assert zone(model) == ("az-early" if model.get("aggregate", "b").availability_zone else "az-late")
+
+
+def test_a_host_that_joins_an_aggregate_has_no_other_zone_computed_than_its_own(model, monkeypatch):
+    hosts = [f"host{number}" for number in range(100)]
+    apply(model, *(service("1", host=host) for host in [*hosts, "late"]), aggregate("2", hosts, "az1"))
+    declared = model.kinds["compute_node"]
+    computed = []
+
+    def noting(view, node):
+        computed.append(node.id)
+        return zone_of_host(view, node)
+
+    (derived,) = [each for each in declared.derived_from_others if each.field == "availability_zone"]
+    others = tuple(each for each in declared.derived_from_others if each is not derived)
+    monkeypatch.setattr(declared, "derived_from_others", (msgspec.structs.replace(derived, compute=noting), *others))
+    fields = {"availability_zone": "az1", "name": "renamed"}
+    apply(model, Upsert("aggregate", "agg", "3", {"state": fields, "hosts": {"hosts": [*hosts, "late"]}}))
+    assert set(computed) == {"late"}
+    assert zone(model, "late") == "az1"
+    computed.clear()
+    apply(model, aggregate("4", [*hosts, "late"], "az2"))
+    assert set(computed) == {*hosts, "late"}
 
 
 @pytest.mark.parametrize("host", ["", "host1 "])
