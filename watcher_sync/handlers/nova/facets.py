@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The facets of an instance as a payload has them.
 
-The fields are written out, because these functions cost much of an event's time. Strings that many instances share are
-interned, because they cost much of the model's memory. UNSET is false. Pure functions, for any thread.
+The fields are written out, because these functions cost much of an event's time. Most events change one facet or two,
+so a reader makes nothing of the others. Strings that many instances share are interned, because they cost much of the
+model's memory. UNSET is false. Pure functions, for any thread.
 """
 
 from __future__ import annotations
 
 import datetime
 import functools
+import operator
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -28,6 +30,7 @@ from watcher_sync.handlers.nova.payloads import (
     NotifiedImage,
     refuse_nested,
 )
+from watcher_sync.model.entities import Instance
 
 Fields = dict[str, Any]
 
@@ -45,8 +48,24 @@ ENDED: Final[Mapping[str, Fields]] = {ownership.RESIZE: NO_SOURCE, ownership.REQ
 _UTC = datetime.UTC
 
 
-def state(data: InstanceData) -> Fields:
+UNCHANGED: Final[Fields] = {}
+"""What a reader returns for a facet that the payload has as the model has it: only the version moves. Never written."""
+
+_STATE: Final = operator.attrgetter("state", "task_state")
+_PLACEMENT: Final = operator.attrgetter("host", "node", "availability_zone")
+_DETAILS: Final = operator.attrgetter(
+    "name", "project_id", "user_id", "image_id", "metadata", "key_name", "created_at", "launched_at", "host_name"
+)
+_SPECS: Final = operator.attrgetter(
+    "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap_mb", "flavor_id", "flavor_name", "extra_specs"
+)
+"""The fields of a facet at once, of a payload and of the model: comparing all of them costs less than making one."""
+
+
+def state(data: InstanceData, known: Instance | None) -> Fields:
     """State and task."""
+    if known is not None and _STATE(data) == _STATE(known):
+        return UNCHANGED
     intern = sys.intern
     fields = {
         "state": intern(STATES.get(text, text)) if (text := data.state) else text,
@@ -55,28 +74,32 @@ def state(data: InstanceData) -> Fields:
     return fields if UNSET not in fields.values() else without_unset(fields)
 
 
-def power(data: InstanceData) -> Fields:
-    """Power, and the time of the write before."""
+def power(data: InstanceData, known: Instance | None) -> Fields | None:
+    """Power, and the time of the write before, which differs in nearly every event."""
     fields = {
         "power_state": sys.intern(text) if (text := data.power_state) else text,
         "updated_at": _utc(time, "updated_at") if (time := data.updated_at) and time.tzinfo is not _UTC else time,
     }
-    return fields if UNSET not in fields.values() else without_unset(fields)
+    return fields if UNSET not in fields.values() else without_unset(fields) or None
 
 
-def placement(data: InstanceData) -> Fields:
+def placement(data: InstanceData, known: Instance | None) -> Fields | None:
     """Host, node and zone."""
+    if known is not None and _PLACEMENT(data) == _PLACEMENT(known):
+        return UNCHANGED
     intern = sys.intern
     fields = {
         "host": intern(text) if (text := data.host) else text,
         "node": intern(text) if (text := data.node) else text,
         "availability_zone": intern(text) if (text := data.availability_zone) else text,
     }
-    return fields if UNSET not in fields.values() else without_unset(fields)
+    return fields if UNSET not in fields.values() else without_unset(fields) or None
 
 
-def details(data: InstanceData) -> Fields:
+def details(data: InstanceData, known: Instance | None) -> Fields | None:
     """Names, owner, image and metadata."""
+    if known is not None and _DETAILS(data) == _DETAILS(known):
+        return UNCHANGED
     intern = sys.intern
     fields = {
         "name": data.name,
@@ -89,12 +112,29 @@ def details(data: InstanceData) -> Fields:
         "created_at": _utc(time, "created_at") if (time := data.created_at) and time.tzinfo is not _UTC else time,
         "launched_at": _utc(time, "launched_at") if (time := data.launched_at) and time.tzinfo is not _UTC else time,
     }
-    return fields if UNSET not in fields.values() else without_unset(fields)
+    return fields if UNSET not in fields.values() else without_unset(fields) or None
 
 
-def flavor(data: InstanceData) -> Fields:
+def flavor(data: InstanceData, known: Instance | None) -> Fields | None:
     """The flavor, and the local disk that follows from it."""
-    return _wrapped_flavor(data.flavor, data.image_id, "flavor") if data.flavor else {}
+    wrapped = data.flavor
+    if not wrapped:
+        return None
+    specs = wrapped.data
+    if (
+        known is not None
+        and _SPECS(specs) == _SPECS(known)
+        and wrapped.version[:2] == "1."
+        and data.image_id is not UNSET
+        and known.disk_gb == _local_disk(specs.root_gb, specs.ephemeral_gb, specs.swap_mb, image=bool(data.image_id))
+    ):
+        return UNCHANGED
+    return _wrapped_flavor(wrapped, data.image_id, "flavor") or None
+
+
+def _local_disk(root: Any, ephemeral: Any, swap: Any, *, image: bool) -> int:
+    """GiB. Without an image the root disk is a volume."""
+    return int((root if image else 0) + ephemeral + (swap + 1023) // 1024)
 
 
 def requested(data: ComputeTaskData) -> dict[str, Fields]:
@@ -160,22 +200,23 @@ def _flavor(
         "extra_specs": _interned(extra) if extra.__class__ is tuple else extra,
     }
     if image is not UNSET and root is not UNSET and ephemeral is not UNSET:
-        # Without an image the root disk is a volume. FlavorPayload 1.0 has no swap.
-        swap_gb = (swap + 1023) // 1024 if swap is not UNSET else 0
-        fields["disk_gb"] = (root if image else 0) + ephemeral + swap_gb
+        # FlavorPayload 1.0 has no swap.
+        fields["disk_gb"] = _local_disk(root, ephemeral, swap if swap is not UNSET else 0, image=image)
     return without_unset(fields)
 
 
-def network(data: InstanceData) -> Fields:
+def network(data: InstanceData, known: Instance | None) -> Fields | None:
     """The fixed addresses."""
-    addresses = data.ip_addresses
-    return {} if addresses is UNSET else {"ip_addresses": _addresses(addresses) if addresses else []}
+    if data.ip_addresses is UNSET:
+        return None
+    addresses = _addresses(data.ip_addresses)
+    return UNCHANGED if known is not None and addresses == known.ip_addresses else {"ip_addresses": addresses}
 
 
-def lock(data: InstanceData) -> Fields:
+def lock(data: InstanceData, known: Instance | None) -> Fields | None:
     """The lock, where the payload has it."""
     if data.locked is UNSET:
-        return {}
+        return None
     fields: Fields = {"locked": data.locked, "locked_reason": data.locked_reason}
     return fields if data.locked_reason is not UNSET else without_unset(fields)
 
@@ -213,12 +254,14 @@ _NO_TAGS: Final[list[str]] = []
 """One object for all instances without tags. Never changed."""
 
 
-def tags(data: InstanceData) -> Fields:
+def tags(data: InstanceData, known: Instance | None) -> Fields | None:
     """The tags, where the payload has them."""
-    return {"tags": sorted(data.tags) if data.tags else _NO_TAGS} if isinstance(data.tags, list) else {}
+    return {"tags": sorted(data.tags) if data.tags else _NO_TAGS} if isinstance(data.tags, list) else None
 
 
-READERS: Final[Mapping[str, Callable[[InstanceData], Fields]]] = {
+Reader = Callable[[InstanceData, Instance | None], Fields | None]
+
+READERS: Final[Mapping[str, Reader]] = {
     ownership.STATE: state,
     ownership.POWER: power,
     ownership.PLACEMENT: placement,
@@ -228,7 +271,7 @@ READERS: Final[Mapping[str, Callable[[InstanceData], Fields]]] = {
     ownership.LOCK: lock,
     ownership.TAGS: tags,
 }
-"""Facet -> what reads it from a payload."""
+"""Facet -> what reads it from a payload, beside the instance as it is known; None: the payload has none of it."""
 
 
 def without_unset(fields: Fields) -> Fields:

@@ -176,7 +176,7 @@ class NovaHandler(Handler):
         node = view.get("compute_node", host)
         hypervisor = node.hypervisor_hostname if isinstance(node, ComputeNode) else None
         # All fields of the facet, because a field that an event leaves out keeps what came first.
-        placement = {**payload_facets.placement(data), "host": host, "node": hypervisor or host}
+        placement = {**(payload_facets.placement(data, None) or {}), "host": host, "node": hypervisor or host}
         return instance_changes(event, view, data, owned - {PLACEMENT}, {PLACEMENT: placement}, doubt=True)
 
     def on_instance_resized(self, event: Event, view: View) -> Iterable[Change]:

@@ -8,7 +8,6 @@ thread.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Final
 
 from msgspec import UNSET
@@ -16,7 +15,7 @@ from msgspec import UNSET
 from watcher_sync.events import Event
 from watcher_sync.handlers import sortable
 from watcher_sync.handlers.nova import facets as payload_facets
-from watcher_sync.handlers.nova.facets import Fields
+from watcher_sync.handlers.nova.facets import Fields, Reader
 from watcher_sync.handlers.nova.ordering import copy_version, event_version, is_copy, is_doubtful, lock_copy_version
 from watcher_sync.handlers.nova.ownership import DETAILS, FAULT, LOCK, PLACEMENT, POWER, STATE, TAGS, with_seen
 from watcher_sync.handlers.nova.payloads import DATA, InstanceData
@@ -33,8 +32,6 @@ _COMPARED: Final = tuple((facet, _POSITION[facet]) for facet in (STATE, POWER, P
 
 _UNRECOVERED: Final = ("error", "building", "deleted")
 """States in which a fault stays, task or not."""
-
-Reader = Callable[[InstanceData], Fields]
 
 
 @functools.lru_cache(maxsize=64)
@@ -79,20 +76,21 @@ def instance_changes(
         if is_row_deleted(data):
             return with_seen(event, Delete("instance", data.id, version))
         doubt = True
-    found = view.get("instance", data.id)
+    instance = view.get("instance", data.id)
+    found = instance if isinstance(instance, Instance) else None
     known = found.versions if found is not None else None
     facets, versions = more, None
     owned_readers, copy_readers, copies_lock = _plan(owned)
     for facet, fields_of in owned_readers:
-        if (fields := fields_of(data)) or facet is STATE:
+        if (fields := fields_of(data, found)) is not None:
             facets[facet] = fields
     if copy_readers:
-        versions = _add_copies(facets, copy_readers, version, data, known, failed=failed)
+        versions = _add_copies(facets, copy_readers, version, data, found, failed=failed)
     if copies_lock and data.locked is not UNSET and (known is None or is_copy(known[_LOCK_POSITION])):
         copied = lock_copy_version(version, data.locked)
         # An equal version changes nothing, and nearly all events of a second have it.
         if known is None or known[_LOCK_POSITION] != copied or not facets:
-            facets[LOCK] = payload_facets.lock(data)
+            facets[LOCK] = payload_facets.lock(data, found) or {}
             versions = {**(versions or {}), LOCK: copied}
     if data.task_state is None and STATE in owned and not failed and state not in _UNRECOVERED:
         facets[FAULT] = payload_facets.NO_FAULT
@@ -101,7 +99,7 @@ def instance_changes(
     if found is None and (details := facets.get(DETAILS)):
         payload_facets.share_times(details)
     change = Upsert("instance", data.id, version, facets, versions)
-    if doubt or failed or (isinstance(found, Instance) and _overlaps(found, version, data, change)):
+    if doubt or failed or (found is not None and _overlaps(found, version, data, change)):
         return with_seen(event, change, Doubtful("instance", data.id))
     return with_seen(event, change)
 
@@ -111,7 +109,7 @@ def _add_copies(
     readers: tuple[tuple[str, Reader, int], ...],
     version: Version,
     data: InstanceData,
-    known: tuple[Version, ...] | None,
+    found: Instance | None,
     *,
     failed: bool,
 ) -> dict[str, Version]:
@@ -121,12 +119,13 @@ def _add_copies(
     """
     versions: dict[str, Version] = {}
     copied = copy_version(version)  # one string in memory for all facets
+    known = found.versions if found is not None else None
     for facet, fields_of, position in readers:
         if facet in facets or (known is not None and not is_copy(known[position])):
             continue
         if facet is PLACEMENT and (failed or data.task_state == "migrating"):
             continue  # it may be elsewhere by now
-        if (fields := fields_of(data)) or facet is STATE:
+        if (fields := fields_of(data, found)) is not None:
             facets[facet] = fields
             versions[facet] = copied
     return versions
