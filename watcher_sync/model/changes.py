@@ -119,12 +119,8 @@ def check_id(kind: str, entity_id: str) -> None:
 def check_key(change: Upsert | Delete) -> None:
     """:raises InvalidEvent: the id or a version of a change is impossible."""
     check_id(change.kind, change.id)
-    _check_version(change, change.version)
-    if change.__class__ is Upsert and change.versions:
-        for version in change.versions.values():
-            _check_version(change, version)
-
-
-def _check_version(change: Upsert | Delete, version: Version) -> None:
-    if not 0 < len(version) <= 200 or not version.isascii():
-        raise InvalidEvent(f"{change.kind} {change.id}: a version is 1 to 200 ASCII characters")
+    checked = change.version
+    versions = {checked, *change.versions.values()} if change.__class__ is Upsert and change.versions else (checked,)
+    for version in versions:
+        if not 0 < len(version) <= 200 or not version.isascii():
+            raise InvalidEvent(f"{change.kind} {change.id}: a version is 1 to 200 ASCII characters")

@@ -83,8 +83,8 @@ class DependsOn(msgspec.Struct, frozen=True):
 class Derived(msgspec.Struct, frozen=True):
     """A field that follows from other entities: a pure function of the view and the entity itself.
 
-    The model computes it again when the entity changes, when a referring entity changes, or when one that it
-    depends on does. It needs no version: the entities that it follows from have theirs.
+    The model computes it again when the entity changes, when one that refers to it without implying it does, or one
+    that it depends on. It needs no version: the entities that it follows from have theirs.
     """
 
     field: str

@@ -18,6 +18,8 @@ import msgspec
 from watcher_sync.exceptions import InvalidEvent
 
 _SIMPLE: Final = frozenset({str, int, bool})
+_Time: Final = datetime.datetime
+_UTC: Final = datetime.UTC
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -32,11 +34,10 @@ def declare_values(values: dict[str, Any], types: Mapping[str, type], kind: str)
     """
     for name, value in values.items():
         cls, declared = value.__class__, types[name]
-        if value is None or (cls is declared and cls in _SIMPLE):
+        if value is None or (cls is declared and (cls in _SIMPLE or (cls is _Time and value.tzinfo is _UTC))):
             continue
         try:
-            is_time = cls is datetime.datetime
-            if cls is declared and (value.tzinfo is datetime.UTC if is_time else _decode(_encode(value)) == value):
+            if cls is declared and cls is not _Time and _decode(_encode(value)) == value:
                 continue  # a row gives back the same
         except (TypeError, ValueError, RecursionError):
             pass  # JSON has no such value

@@ -50,8 +50,8 @@ class EntityOverlay:
         """What the batch did to the model's indexes so far."""
         self._undo: list[tuple[Key, Staged | None]] = []
         """What the current event replaced, in the order of its changes."""
-        self._outdated: dict[Key, None] = {}
-        """The entities whose existence or derived fields the current event may have changed."""
+        self._outdated: dict[Key, bool] = {}
+        """The entities whose existence the current event may have changed, and whether their derived fields, too."""
 
     @property
     def below(self) -> ModelReader | EntityOverlay:
@@ -172,10 +172,11 @@ class EntityOverlay:
             new: Entity = kind.cls(id=entity_id, seq=seq, versions=versions, **values)
         else:
             new = _replaced(entity, seq=seq, versions=versions, **values)
-        derived = self._derive_from_self(kind, new, values if entity is not None else None)
-        if derived and entity is not None:  # the touched fields of a new entity are never read
-            values = {**values, **derived}
-        self._stage(event, kind, entity_id, old, entity, new, None, values, revives=revives)
+        if kind.derived_from_self:
+            derived = self._derive_from_self(kind, new, values if entity is not None else None)
+            if derived and entity is not None:  # the touched fields of a new entity are never read
+                values = {**values, **derived}
+        self._stage(event, kind, entity_id, seq, old, entity, new, None, values, revives)
 
     def _derive_from_self(self, kind: Kind, new: Entity, written: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Set the derived fields that follow from the entity itself, before any other code can read it.
@@ -201,25 +202,25 @@ class EntityOverlay:
         old = self._staged.get((kind.name, entity_id))
         seq = old.seq if old is not None else self.head + 1
         tombstone = Tombstone(entity_id, versions, self._now, seq)
-        self._stage(event, kind, entity_id, old, entity, None, tombstone, ())
+        self._stage(event, kind, entity_id, seq, old, entity, None, tombstone, (), False)
 
     def _stage(
         self,
         event: Event,
         kind: Kind,
         entity_id: str,
+        seq: int,
         old: Staged | None,
         before: Entity | None,
         entity: Entity | None,
         tombstone: Tombstone | None,
         touched: Collection[str],
-        *,
-        revives: bool = False,
+        revives: bool,
     ) -> None:
         key = (kind.name, entity_id)
         if old is None:
             fields = _NO_FIELDS if before is None else set(touched)
-            new = Staged(kind, entity_id, self.head + 1, before, entity, tombstone, event, 1, fields)
+            new = Staged(kind, entity_id, seq, before, entity, tombstone, event, 1, fields, revives)
         else:
             merged = old.merged if old.event is event else old.merged + 1
             # Undone or not, a field that was touched may stay noted as such.
@@ -228,9 +229,8 @@ class EntityOverlay:
                 fields.update(touched)
                 if before is None and entity is not None:
                     fields.update(kind.fields)  # created again, it lost every field that was not written again
-            new = Staged(kind, entity_id, old.seq, old.base, entity, tombstone, event, merged, fields)
             revives = revives or old.revives
-        new.revives = revives
+            new = Staged(kind, entity_id, seq, old.base, entity, tombstone, event, merged, fields, revives)
         self._undo.append((key, old))
         self._staged[key] = new
         if before is None or entity is None or kind.has_weak_references or not kind.indexed_fields.isdisjoint(touched):
@@ -239,7 +239,7 @@ class EntityOverlay:
         if kind.is_placeholder or (
             kind.derived_from_others and (before is None or not kind.others_reads.isdisjoint(touched))
         ):
-            self._outdated[key] = None
+            self._outdated[key] = True
         if kind.name in self.kinds.followers:
             self._mark_followers_outdated(kind.name, before, entity)
 
@@ -248,7 +248,7 @@ class EntityOverlay:
         for follower, follow in self.kinds.followers[followed]:
             values = {str(getattr(state, follow.field)) for state in states if state is not None}
             for value in values:
-                self._outdated.update(((follower, i), None) for i in self.indexed_ids(follower, follow.index, value))
+                self._outdated.update(((follower, i), True) for i in self.indexed_ids(follower, follow.index, value))
 
     def _roll_back(self) -> None:
         while self._undo:
@@ -281,37 +281,41 @@ class EntityOverlay:
         for reference in kind.references:
             was = getattr(before, reference.field) if before is not None else None
             now = getattr(after, reference.field) if after is not None else None
-            if reference.implies and (was is now or was == now):
+            if reference.implies:
+                if was is not now and was != now:
+                    for value in {*index_values(was)} ^ {*index_values(now)}:
+                        self._outdated.setdefault((reference.kind, value), False)
                 continue
             old, new = set(index_values(was)), set(index_values(now))
             concerned = old ^ new
-            if not reference.implies and (both := old & new):
+            if both := old & new:
                 if _alike(reference.reads or kind.fields, before, after, reference.field):
                     # A derived field may choose between several by their versions, and those have changed.
                     count = self.indexed_count
                     both = {value for value in both if count(kind.name, reference.field, value) > 1}
                 concerned |= both
             for value in concerned:
-                self._outdated[reference.kind, value] = None
+                self._outdated[reference.kind, value] = True
 
     # What follows from other entities
 
-    def _derive_from_others(self, event: Event, kind_name: str, entity_id: str) -> None:
-        """Make the existence and the derived fields of one entity what the others say."""
+    def _derive_from_others(self, event: Event, kind_name: str, entity_id: str, *, fields: bool) -> None:
+        """Make the existence of one entity what the others say, and its derived fields if ``fields``."""
         kind = self._kinds[kind_name]
         entity, tombstone = self._current((kind_name, entity_id))
         if kind.is_placeholder:
-            referred = self._is_referred_to(kind_name, entity_id)
-            if entity is None and referred:
-                check_id(kind_name, entity_id)
-                versions = tombstone.versions if tombstone is not None else kind.no_versions
-                declared = bool(versions[kind.anchor_position])
-                self._write(event, kind, entity_id, None, {"discovered": not declared, "gone": declared}, versions)
-                entity = self.get(kind_name, entity_id)
-            elif entity is not None and not referred and (flag(entity, "discovered") or flag(entity, "gone")):
+            if entity is None:
+                if self._is_referred_to(kind_name, entity_id):
+                    check_id(kind_name, entity_id)
+                    versions = tombstone.versions if tombstone is not None else kind.no_versions
+                    declared = bool(versions[kind.anchor_position])
+                    self._write(event, kind, entity_id, None, {"discovered": not declared, "gone": declared}, versions)
+                return  # a new one is outdated itself
+            is_undeclared = flag(entity, "discovered") or flag(entity, "gone")
+            if is_undeclared and not self._is_referred_to(kind_name, entity_id):
                 self._add_tombstone(event, kind, entity_id, entity, entity.versions)
                 return
-        if entity is None:
+        if entity is None or not fields:
             return
         values = {
             derived.field: value

@@ -19,7 +19,7 @@ from __future__ import annotations
 import datetime
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 import msgspec
 
@@ -135,6 +135,8 @@ class Kind:
         self.limited = frozenset(self._max_bytes)
         """The fields whose bytes are limited."""
         self.facet_names = {facet: frozenset(names) for facet, names in self.facet_fields.items()}
+        self.plan = {facet: (self.facet_position[facet], names) for facet, names in self.facet_names.items()}
+        """Facet -> its position among the versions, and its fields."""
         self._patch = msgspec.defstruct(
             f"{cls.__name__}Patch",
             [(f.name, f.type, None) for f in self.fields.values()],
@@ -157,7 +159,8 @@ class Kind:
     def _check(self) -> None:
         """:raises TypeError: the declaration contradicts itself."""
         follows = [follow for d in self.derived for follow in d.follows]
-        read = (field for one in (*self.derived, *self.references) for field in one.reads)
+        read = [field for d in self.derived for field in d.reads]
+        read += [field for r in self.references for field in r.reads]
         named = (self.name_field,) if self.name_field else ()
         mine = (*self.indexes, *self.filter_indexes, *named, *(r.field for r in self.references))
         for field in (*mine, *(d.field for d in self.derived), *read):
@@ -180,19 +183,14 @@ class Kind:
             if follow.index not in self.indexes:
                 raise TypeError(f"kind {self.name}: {follow.index}, by which it follows {follow.kind}, needs an index")
 
-    def check_facet(self, facet: str, values: Mapping[str, Any]) -> int:
-        """Hold the names of one facet's fields against the declaration.
+    def unknown_facet(self, facet: str) -> NoReturn:
+        """:raises InvalidEvent: naming a facet that is not declared."""
+        raise InvalidEvent(f"{self.name} has no facet {facet!r}; it has {', '.join(self.facets)}")
 
-        :returns: the facet's position among the versions.
-        :raises InvalidEvent: naming what is not declared.
-        """
-        names = self.facet_names.get(facet)
-        if names is None:
-            raise InvalidEvent(f"{self.name} has no facet {facet!r}; it has {', '.join(self.facets)}")
-        if not names.issuperset(values):
-            unknown = min(values.keys() - names)
-            raise InvalidEvent(f"{self.name}: the facet {facet} has no field {unknown!r}")
-        return self.facet_position[facet]
+    def unknown_field(self, facet: str, values: Mapping[str, Any]) -> NoReturn:
+        """:raises InvalidEvent: naming the first of these fields that the facet does not have."""
+        unknown = min(values.keys() - self.facet_names[facet])
+        raise InvalidEvent(f"{self.name}: the facet {facet} has no field {unknown!r}")
 
     def check_values(self, values: Mapping[str, Any]) -> None:
         """Hold field values against their declared types.

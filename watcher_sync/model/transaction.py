@@ -82,8 +82,8 @@ class Transaction(EntityOverlay):
                     continue
                 if outcome is None or _RANK[result] < _RANK[outcome]:
                     outcome = result
-            while self._outdated:
-                self._derive_from_others(event, *self._outdated.popitem()[0])
+            if self._outdated:
+                self._derive_outdated(event)
         except BaseException:
             self._roll_back()
             raise
@@ -118,9 +118,13 @@ class Transaction(EntityOverlay):
             self._add_tombstone(event, kind, entity_id, entity, versions)
         else:
             self._write(event, kind, entity_id, entity, values, versions, revives=tombstone is not None)
-        while self._outdated:
-            self._derive_from_others(event, *self._outdated.popitem()[0])
+        self._derive_outdated(event)
         return Outcome.APPLIED
+
+    def _derive_outdated(self, event: Event) -> None:
+        while self._outdated:
+            key, fields = self._outdated.popitem()
+            self._derive_from_others(event, *key, fields=fields)
 
     # The ordering guard
 
@@ -128,24 +132,23 @@ class Transaction(EntityOverlay):
         kind = self._kinds.get(change.kind) or self._kind(change.kind)
         check_key(change)
         entity, tombstone = self._current((kind.name, change.id))
-        if tombstone is not None and not kind.ids_reused and not tombstone.is_of_absence:
-            is_same = tombstone.is_of(change.version, kind.anchor_position)
-            return Outcome.DUPLICATE if is_same else Outcome.STALE
         if entity is not None:
             versions = entity.versions
-        elif tombstone is not None:
-            versions = tombstone.versions
-        else:
+        elif tombstone is None:
             versions = kind.no_versions
+        else:
+            if not kind.ids_reused and not tombstone.is_of_absence:
+                is_same = tombstone.is_of(change.version, kind.anchor_position)
+                return Outcome.DUPLICATE if is_same else Outcome.STALE
+            versions = tombstone.versions
         values: dict[str, Any] = {}
         fresh: list[Version] = []
         older = False
-        version, others = change.version, change.versions
-        positions, names = kind.facet_position, kind.facet_names
+        version, others, plan = change.version, change.versions, kind.plan
         for facet, facet_values in change.facets.items():
-            if facet not in names or not names[facet].issuperset(facet_values):
-                kind.check_facet(facet, facet_values)
-            position = positions[facet]
+            position, names = plan.get(facet) or kind.unknown_facet(facet)
+            if facet_values and not names.issuperset(facet_values):
+                kind.unknown_field(facet, facet_values)
             if others:
                 version = others.get(facet, change.version)
             known = versions[position]
@@ -153,7 +156,8 @@ class Transaction(EntityOverlay):
                 if not fresh:
                     fresh = list(versions)
                 fresh[position] = version
-                values.update(facet_values)
+                if facet_values:
+                    values.update(facet_values)
             elif version < known:
                 older = True
             elif change.completes and entity is not None:

@@ -302,7 +302,7 @@ def test_the_facets_name_exactly_the_fields_that_the_kind_declares(nova, facets)
         facet: set(fields) for facet, fields in kind.facet_fields.items() if facet not in ("pin", "group")
     }
     for facet, fields in written.items():
-        kind.check_facet(facet, fields)
+        assert kind.facet_names[facet].issuperset(fields)
 
 
 NULLABLE = {
