@@ -143,6 +143,8 @@ class Kind:
             forbid_unknown_fields=True,
             gc=False,
         )
+        self.values = _getter(tuple(self.fields))
+        """The values of all fields of an entity at once, in declared order."""
         self.indexed = _getter(indexes)
         """The values of all indexed fields of an entity at once, in the order of the indexes."""
         self.indexed_fields = frozenset(indexes)

@@ -53,11 +53,12 @@ class Staged(msgspec.Struct, gc=False):
         base, entity = self.base, self.entity
         if base is entity:
             return {}
+        fields = self.kind.fields
         if base is None:
-            return {n: (None, v) for n in self.kind.fields if (v := getattr(entity, n)) is not None}
+            return {n: (None, v) for n, v in zip(fields, self.kind.values(entity), strict=True) if v is not None}
         if entity is None:
-            return {n: (v, None) for n in self.kind.fields if (v := getattr(base, n)) is not None}
-        names = [n for n in self.kind.fields if n in self.touched] if len(self.touched) > 1 else self.touched
+            return {n: (v, None) for n, v in zip(fields, self.kind.values(base), strict=True) if v is not None}
+        names = [n for n in fields if n in self.touched] if len(self.touched) > 1 else self.touched
         return {n: (old, new) for n in names if differ(old := getattr(base, n), new := getattr(entity, n))}
 
     def change(self) -> str:

@@ -291,6 +291,52 @@ def test_every_field_of_an_instance_is_read(nova, facets, form):
     }
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "changed"),
+    [
+        ("nova_object.data/display_name", "another", {"details": {"name": "another"}}),
+        ("nova_object.data/metadata", {"a": "c"}, {"details": {"metadata": {"a": "c"}}}),
+        ("nova_object.data/launched_at", None, {"details": {"launched_at": None}}),
+        ("nova_object.data/state", "stopped", {"state": {"state": "stopped"}}),
+        ("nova_object.data/task_state", "pausing", {"state": {"task_state": "pausing"}}),
+        ("nova_object.data/host", None, {"placement": {"host": None}}),
+        ("nova_object.data/availability_zone", "az2", {"placement": {"availability_zone": "az2"}}),
+        ("nova_object.data/image_uuid", "", {"details": {"image_id": None}, "flavor": {"disk_gb": 7}}),
+        (f"{F}/nova_object.data/vcpus", 4, {"flavor": {"vcpus": 4}}),
+        (f"{F}/nova_object.data/swap", 0, {"flavor": {"swap_mb": 0, "disk_gb": 25}}),
+        (f"{F}/nova_object.data/extra_specs", {}, {"flavor": {"extra_specs": {}}}),
+        ("nova_object.data/ip_addresses", [], {"network": {"ip_addresses": []}}),
+        ("nova_object.data/host_name", "other", {"details": {"host_name": "other"}}),
+    ],
+)
+def test_an_event_of_a_known_instance_has_fields_of_the_facets_that_it_changes(
+    nova, player, changes, form, field, value, changed
+):
+    player.play(form(nova.instance("instance.update", at=1, metadata={"a": "b"})))
+    known = player.model.get("instance", nova.instance("instance.update").data["nova_object.data"]["uuid"])
+    event = form(nova.put(nova.instance("instance.update", at=2, metadata={"a": "b"}), field, value))
+    (upsert,) = [change for change in changes(event, player.model) if isinstance(change, Upsert)]
+    different = {
+        facet: {name: new for name, new in fields.items() if new != getattr(known, name)}
+        for facet, fields in upsert.facets.items()
+        if fields and facet not in ("power", "fault", "lock")
+    }
+    assert different == changed
+    player.play(event)
+    now = player.model.get("instance", known.id)
+    assert {name: getattr(now, name) for fields in changed.values() for name in fields} == {
+        name: new for fields in changed.values() for name, new in fields.items()
+    }
+
+
+@pytest.mark.parametrize("version", ["2.0", "1"])
+def test_a_flavor_that_is_known_but_in_an_unknown_form_is_refused(nova, player, changes, form, version):
+    player.play(form(nova.instance("instance.update", at=1)))
+    event = form(nova.put(nova.instance("instance.update", at=2), f"{F}/nova_object.version", version))
+    with pytest.raises(InvalidEvent, match=r"flavor\.nova_object\.version: Expected 1\.x"):
+        changes(event, player.model)
+
+
 def test_the_facets_name_exactly_the_fields_that_the_kind_declares(nova, facets):
     kind = builtin_kinds()["instance"]
     written = facets(nova.instance("instance.update", tags=["b", "a"])) | {
