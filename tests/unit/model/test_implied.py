@@ -165,19 +165,26 @@ def test_the_later_change_is_also_one_that_concerns_another_host_only(model, ord
     assert zone(model) == ("az-early" if model.get("aggregate", "b").availability_zone else "az-late")
 
 
-def test_a_host_that_joins_an_aggregate_has_no_other_zone_computed_than_its_own(model, monkeypatch):
-    hosts = [f"host{number}" for number in range(100)]
-    apply(model, *(service("1", host=host) for host in [*hosts, "late"]), aggregate("2", hosts, "az1"))
+@pytest.fixture
+def computed(model, monkeypatch):
+    """The hosts whose zone was computed."""
     declared = model.kinds["compute_node"]
-    computed = []
+    found = []
 
     def noting(view, node):
-        computed.append(node.id)
+        found.append(node.id)
         return zone_of_host(view, node)
 
     (derived,) = [each for each in declared.derived_from_others if each.field == "availability_zone"]
     others = tuple(each for each in declared.derived_from_others if each is not derived)
     monkeypatch.setattr(declared, "derived_from_others", (msgspec.structs.replace(derived, compute=noting), *others))
+    return found
+
+
+def test_a_host_that_joins_an_aggregate_has_no_other_zone_computed_than_its_own(model, computed):
+    hosts = [f"host{number}" for number in range(100)]
+    apply(model, *(service("1", host=host) for host in [*hosts, "late"]), aggregate("2", hosts, "az1"))
+    computed.clear()
     fields = {"availability_zone": "az1", "name": "renamed"}
     apply(model, Upsert("aggregate", "agg", "3", {"state": fields, "hosts": {"hosts": [*hosts, "late"]}}))
     assert set(computed) == {"late"}
@@ -185,6 +192,18 @@ def test_a_host_that_joins_an_aggregate_has_no_other_zone_computed_than_its_own(
     computed.clear()
     apply(model, aggregate("4", [*hosts, "late"], "az2"))
     assert set(computed) == {*hosts, "late"}
+
+
+def test_an_instance_that_comes_to_a_known_host_has_no_zone_computed(model, computed):
+    apply(model, service("1"))
+    computed.clear()
+    apply(model, instance("1", "host1"))
+    assert computed == []
+
+
+def test_a_host_that_changes_in_the_event_of_its_first_instance_has_its_zone_computed(model):
+    play(model, telling(), [told(1, service("1", "az1"), instance("1", "host1"))])
+    assert zone(model) == "az1"
 
 
 @pytest.mark.parametrize("host", ["", "host1 "])
