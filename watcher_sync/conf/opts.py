@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from oslo_config import cfg
-from oslo_db.options import database_opts
+from oslo_db import options as db_options
 
 from watcher_sync.conf import (
     api,
@@ -106,6 +106,14 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
         conf.register_opts(options, group=None if group == "DEFAULT" else group)
 
 
+def register_database(conf: cfg.ConfigOpts) -> None:
+    """Register the options of ``[database]``: those of oslo.db, and ours. The default is SQLite."""
+    db_options.set_defaults(conf, connection=SQLITE)
+    conf.register_opts(database.OPTS, group=database.GROUP)
+    for name, value in DATABASE_DEFAULTS.items():
+        conf.set_default(name, value, group=database.GROUP)
+
+
 def register_source(conf: cfg.ConfigOpts, name: str, options: list[cfg.Opt]) -> None:
     """Register the driver's options for one source."""
     conf.register_opts([DRIVER, EVENT_TYPES, *options], group=f"source_{name}")
@@ -137,7 +145,7 @@ def set_defaults() -> None:
     # Not at the top: the import loads a web framework, which an engine does not use.
     from oslo_middleware.healthcheck.opts import HEALTHCHECK_OPTS
 
-    cfg.set_defaults(database_opts, connection=SQLITE, **DATABASE_DEFAULTS)
+    cfg.set_defaults(db_options.database_opts, connection=SQLITE, **DATABASE_DEFAULTS)
     cfg.set_defaults(HEALTHCHECK_OPTS, backends=HEALTH_BACKENDS)
 
 

@@ -43,7 +43,7 @@ LISTED = {"kind": "Pod", "uids": []}
 def conf(tmp_path):
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", f"sqlite:///{tmp_path / 'ws.sqlite'}", group="database")
     conf.set_override("auth_strategy", "noauth", group="api")
