@@ -8,7 +8,7 @@ The operator names the groups of the sources. The sample configuration therefore
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from oslo_config import cfg
@@ -130,12 +130,15 @@ def own_opts() -> list[tuple[str, list[cfg.Opt]]]:
     return [("DEFAULT", [STATE_PATH]), *((module.GROUP, module.OPTS) for module in _MODULES)]
 
 
-def list_plugin_opts(namespace: str) -> list[tuple[str, list[cfg.Opt]]]:
-    """The options of the plugins of one entry point group of :data:`PLUGINS`; imports every plugin."""
+def list_plugin_opts(namespace: str, names: Collection[str] | None = None) -> list[tuple[str, list[cfg.Opt]]]:
+    """The options of plugins of one entry point group of :data:`PLUGINS`, which are imported.
+
+    :param names: of the plugins; None: all.
+    """
     prefix, common = PLUGINS[namespace]
     return [
         (f"{prefix}_{name}", [*common, *options])
-        for name, options in plugin_options(namespace).items()
+        for name, options in plugin_options(namespace, names).items()
         if common or options
     ]
 
@@ -149,7 +152,10 @@ def set_defaults() -> None:
     cfg.set_defaults(HEALTHCHECK_OPTS, backends=HEALTH_BACKENDS)
 
 
-def plugin_options(namespace: str) -> dict[str, list[cfg.Opt]]:
-    """Entry point name -> options of the plugin's class, without the plugins that do not load."""
-    found = load_plugins(namespace, lambda *_: None)
+def plugin_options(namespace: str, names: Collection[str] | None = None) -> dict[str, list[cfg.Opt]]:
+    """Entry point name -> options of the plugin's class, without the plugins that do not load.
+
+    :param names: of the plugins; None: all.
+    """
+    found = load_plugins(namespace, lambda *_: None, names)
     return {e.name: list(getattr(e.plugin, "options", [])) for e in sorted(found, key=lambda e: e.name)}
