@@ -61,7 +61,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(*command: object) -> tuple[str, set[str]]:
+def run(*command: object, status: int = 0) -> tuple[str, set[str]]:
     """Run a command to its end, without a line on stderr: what it printed, and what it imported of :data:`SLOW`."""
     done = subprocess.run(
         [sys.executable, "-c", _SHOW, *map(str, command)],
@@ -72,7 +72,7 @@ def run(*command: object) -> tuple[str, set[str]]:
         timeout=deadline(120),
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr if status == 0 else "") == (status, "")
     printed, _, modules = done.stdout.rpartition("\n")
     return printed, SLOW & set(modules.split())
 
@@ -105,6 +105,20 @@ def test_a_command_prints_its_release_and_its_help_without_any_of_them(name):
 def test_a_command_of_the_operator_imports_what_it_uses(config, command, used):
     words = command.format(folder=config.parent).split()
     assert run("watcher-sync-manage", "--config-file", config, *words)[1] <= used | _OF_THE_DRIVERS
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "used"),
+    [
+        ("--version", 0, set()),
+        ("--endpoint http://127.0.0.1:9 entity list instance", 1, set()),
+        ("--endpoint http://127.0.0.1:9 event tail", 1, {"yaml"}),
+        ("--help", 0, {"openstack", "prometheus_client", "rich", "yaml"}),
+    ],
+)
+def test_a_command_of_the_client_imports_what_it_uses(command, status, used):
+    always = {"cliff", "keystoneauth1", "requests", "urllib3"}  # the options of sessions are those of keystoneauth
+    assert run("watcher-sync", *command.split(), status=status)[1] <= used | always
 
 
 @pytest.mark.parametrize(
