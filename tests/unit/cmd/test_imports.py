@@ -107,6 +107,12 @@ def test_a_command_of_the_operator_imports_what_it_uses(config, command, used):
     assert run("watcher-sync-manage", "--config-file", config, *words)[1] <= used | _OF_THE_DRIVERS
 
 
+def test_a_command_that_makes_a_source_imports_the_driver_of_this_source_alone(config):
+    words = ["source", "rewind", "nova", "--to", "first"]
+    used = {"cryptography", "eventlet", "futurist", "oslo_messaging", "prometheus_client", "sqlalchemy"}
+    assert run("watcher-sync-manage", "--config-file", config, *words, status=2)[1] <= used | _OF_THE_DRIVERS
+
+
 @pytest.mark.parametrize(
     ("command", "status", "used"),
     [
