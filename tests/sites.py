@@ -24,7 +24,7 @@ def parsed(arguments: Sequence[str] = ()) -> cfg.ConfigOpts:
     """A configuration from a command line, without the files of this machine."""
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([*arguments], default_config_files=[], default_config_dirs=[])
     return conf
 

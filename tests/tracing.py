@@ -175,7 +175,7 @@ class Site:
     def __init__(self, folder: pathlib.Path) -> None:
         self.conf = cfg.ConfigOpts()
         opts.register_opts(self.conf)
-        database.register_opts(self.conf)
+        opts.register_database(self.conf)
         self.conf([], default_config_files=[], default_config_dirs=[])
         self.conf.set_override("state_path", str(folder))
         self.conf.set_override("connection", f"sqlite:///{folder / 'ws.sqlite'}", group="database")

@@ -7,7 +7,8 @@ the process.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import msgspec
@@ -26,14 +27,18 @@ class LoadedPlugin(msgspec.Struct, frozen=True):
     """What the entry point names."""
 
 
-def load_plugins(namespace: str, failed: Callable[[str, BaseException], None]) -> list[LoadedPlugin]:
-    """Load the plugins of a namespace, in the order of their installation.
+def load_plugins(
+    namespace: str, failed: Callable[[str, BaseException], None], names: Collection[str] | None = None
+) -> list[LoadedPlugin]:
+    """Load plugins of a namespace, in the order of their installation.
 
     :param failed: called with the name of each plugin whose module raises something, and what it raises.
+    :param names: of the plugins; None: all.
     """
-    listing: ExtensionManager[Any] = ExtensionManager.make_test_instance([], namespace)  # loads nothing by itself
     found = []
-    for entry_point in listing.list_entry_points():
+    for entry_point in _entry_points(namespace):
+        if names is not None and entry_point.name not in names:
+            continue
         try:
             found.append(LoadedPlugin(entry_point.name, entry_point.module, entry_point.load()))
         except BaseException as exc:
@@ -41,3 +46,13 @@ def load_plugins(namespace: str, failed: Callable[[str, BaseException], None]) -
                 raise
             failed(entry_point.name, exc)
     return found
+
+
+def plugin_names(namespace: str) -> list[str]:
+    """The names of all plugins of a namespace, which are not loaded."""
+    return [entry_point.name for entry_point in _entry_points(namespace)]
+
+
+def _entry_points(namespace: str) -> list[EntryPoint]:
+    listing: ExtensionManager[Any] = ExtensionManager.make_test_instance([], namespace)  # loads nothing by itself
+    return listing.list_entry_points()

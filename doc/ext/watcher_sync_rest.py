@@ -48,7 +48,7 @@ def openapi_document() -> dict[str, Any]:
     """The document that ``/openapi.json`` serves with the default configuration."""
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", "sqlite://", group="database")
     store = Store(database.open_database(conf), builtin_kinds())

@@ -74,7 +74,7 @@ class Writer:
     def __init__(self, url: str, *, limited: bool = True) -> None:
         conf = cfg.ConfigOpts()
         opts.register_opts(conf)
-        database.register_opts(conf)
+        opts.register_database(conf)
         conf([], default_config_files=[], default_config_dirs=[])
         conf.set_override("connection", url, group="database")
         self.store = open_store(conf, builtin_kinds(), checked=False, limited=limited)

@@ -33,11 +33,12 @@ PRELOADED: Final = {
     "watcher-sync-engine": "watcher_sync.cmd.engine_service",
     "watcher-sync-manage": "watcher_sync.cmd.manage",
     "watcher-sync-outlet": "watcher_sync.cmd.outlet_services",
-    "watcher-sync-status": "watcher_sync.cmd.status",
+    "watcher-sync-status": "watcher_sync.cmd.checks.upgrade",
 }
 """The commands that can be run so, with their modules."""
 
 _LIBRARIES: Final = (
+    *(f"watcher_sync.cmd.{module}" for module in ("database", "events", "handlers", "model", "reconciling", "repairs")),
     "alembic.command", "cliff.app", "keystoneauth1.loading", "osc_lib.command.command", "psycopg", "pymysql", "pytest",
     "requests", "sqlalchemy.dialects.mysql", "sqlalchemy.dialects.postgresql", "sqlalchemy.dialects.sqlite",
     "watcher_sync.client.commands.entity",

@@ -27,7 +27,6 @@ from tests.real_nova.stage import Stage
 from tests.waiting import deadline
 from watcher_sync.assembly.api import make_application
 from watcher_sync.conf import opts
-from watcher_sync.storage.database import database
 
 VARIABLE = "WATCHER_SYNC_TEST_WATCHER"
 """Names a Python interpreter that has python-watcher and watcher-sync-watcher."""
@@ -52,7 +51,7 @@ def endpoint(followed: Follower) -> Iterator[str]:
     """An API without tokens over the model of the cloud."""
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("auth_strategy", "noauth", group="api")
     application = make_application(conf, followed.installation.store)

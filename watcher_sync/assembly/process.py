@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import psutil
 from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_reports import opts as reports
@@ -29,7 +28,7 @@ from watcher_sync.assembly import safe_logging
 from watcher_sync.conf import keystone, opts, reconcile_nova, strict
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, WatcherSyncError
-from watcher_sync.storage.database import database, file_modes
+from watcher_sync.storage.database import file_modes
 
 if TYPE_CHECKING:
     import cotyledon
@@ -46,14 +45,15 @@ _LEAST_DESCRIPTORS: Final = 64
 """An engine with one source uses 30."""
 
 _LIBRARY_LOG_LEVELS = ("amqp=WARN", "amqplib=WARN", "sqlalchemy=WARN", "oslo.messaging=WARN", "oslo_messaging=WARN",
-          "stevedore=WARN", "alembic=WARN", "futurist=WARN", "cotyledon=WARN", "kombu=WARN")  # fmt: skip
+          "oslo_service=WARN", "stevedore=WARN", "alembic=WARN", "futurist=WARN", "cotyledon=WARN",
+          "kombu=WARN")  # fmt: skip
 
 
 def prepare() -> None:
     """Set up the interpreter. Call it before any other function.
 
     * New files have the mode 0640 at most.
-    * oslo.service uses native threads.
+    * oslo.service uses native threads when a library imports it. Its own import is slow.
     * Threads switch after 2 ms. A thread that has its answer from the database must not wait long for the interpreter.
     * The garbage collector runs rarely. Tens of thousands of events a second come and go, without reference cycles.
       With the default thresholds the collector would take a fifth of the time.
@@ -62,12 +62,17 @@ def prepare() -> None:
     """
     _configure_allocator()
     file_modes.restrict_umask()
-    backend.init_backend(backend.BackendType.THREADING)
+    backend.register_backend_default_hook(lambda: backend.BackendType.THREADING)
     gc.set_threshold(50_000, 20, 50)
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
     if not faulthandler.is_enabled():
         with contextlib.suppress(AttributeError, OSError, ValueError):  # stderr has no file
             faulthandler.enable()
+
+
+def use_threads() -> None:
+    """Have oslo.service load its native threads. It raises if a plugin of the configuration chose another backend."""
+    backend.init_backend(backend.BackendType.THREADING)
 
 
 def make_conf(
@@ -216,6 +221,8 @@ def run_workers(manager: cotyledon.ServiceManager, in_hand: Callable[[], str] | 
         what = f"; in hand: {in_hand()}" if in_hand is not None else ""
         LOG.error("Worker process %d %s and is started again%s", worker, how, what)
 
+    import psutil  # only masters have children
+
     def give_up(_number: int, _frame: Any) -> None:
         LOG.error("The worker processes did not end in time; killing them")
         for child in psutil.Process().children(recursive=True):
@@ -268,7 +275,7 @@ def _unread(cli_opts: Sequence[cfg.Opt]) -> cfg.ConfigOpts:
     logging.register_options(conf)
     logging.set_defaults(default_log_levels=[*_LIBRARY_LOG_LEVELS])
     opts.register_opts(conf)
-    database.register_opts(conf)
+    opts.register_database(conf)
     reports.set_defaults(conf)
     conf.register_cli_opts(cli_opts)
     return conf

@@ -2,8 +2,8 @@
 """The enabled sources: their installed drivers, what each may bring, and functions that make their driver instances.
 
 What a source may bring follows from the declarations of its driver and its option ``event_types``. A process without an
-engine, such as an API worker, asks for it when it replays a quarantined event. The drivers are imported at the first
-question, so that an API worker which replays nothing does not load them.
+engine, such as an API worker, asks for it when it replays a quarantined event. A driver is imported at the first
+question about a source that has it. Therefore a process loads no library of a transport that it does not read.
 
 Mistakes in the configuration of sources are reported here, before the process starts its work.
 """
@@ -24,7 +24,7 @@ from watcher_sync.engine.supervision import MakeSource
 from watcher_sync.exceptions import ConfigError, SourceError, text_of
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.scopes import EntityScope
-from watcher_sync.plugins import load_plugins
+from watcher_sync.plugins import load_plugins, plugin_names
 from watcher_sync.sources.base import Source
 from watcher_sync.storage.writing.source_cursors import next_epoch
 from watcher_sync.storage.writing.store import Store
@@ -33,12 +33,12 @@ LOG = logging.getLogger(__name__)
 
 
 @functools.cache
-def load_drivers() -> dict[str, type[Source]]:
-    """Name -> class of the drivers that can be imported."""
+def load_driver(name: str) -> type[Source] | None:
+    """The class of a driver; None: no driver of this name can be imported."""
     found = load_plugins(
-        opts.SOURCES, lambda name, exc: LOG.error("source driver %s: cannot be loaded: %s", name, text_of(exc))
+        opts.SOURCES, lambda name, exc: LOG.error("source driver %s: cannot be loaded: %s", name, text_of(exc)), [name]
     )
-    return {driver.name: driver.plugin for driver in found}
+    return found[-1].plugin if found else None
 
 
 def missing_declaration(driver: str, cls: type[Source]) -> str | None:
@@ -61,12 +61,11 @@ def source_makers(conf: cfg.ConfigOpts, store: Store | None) -> dict[str, MakeSo
     :param store: has the cursors of the sources; None for sources that are never started.
     :raises ConfigError: a source has no driver, a driver that is not installed, or wrong options.
     """
-    drivers = load_drivers()
     makers: dict[str, MakeSource] = {}
     for name in conf.engine.enabled_sources:
         if name in makers:
             raise ConfigError(f"[engine] enabled_sources names {name!r} twice")
-        makers[name] = _maker(conf, store, name, drivers)
+        makers[name] = _maker(conf, store, name)
     return makers
 
 
@@ -75,10 +74,10 @@ def source_scopes(conf: cfg.ConfigOpts, dispatcher: Dispatcher) -> dict[str, lis
 
     :raises ConfigError: a source has no driver, or one that is not installed.
     """
-    drivers, dialects = load_drivers(), [dispatcher.dialect(name) for name in dispatcher.dialects]
+    dialects = [dispatcher.dialect(name) for name in dispatcher.dialects]
     found: dict[str, list[EntityScope]] = {}
     for name in conf.engine.enabled_sources:
-        origin = _driver_of(conf, name, drivers).origin_of(name, conf)
+        origin = _driver_of(conf, name).origin_of(name, conf)
         driver = conf[f"source_{name}"].driver
         found[name] = [scope for one in dialects if driver in one.drivers for scope in one.scopes(origin)]
     return found
@@ -93,7 +92,7 @@ def make_unstarted(conf: cfg.ConfigOpts, name: str, cursor: str | None = None) -
     if name not in conf.engine.enabled_sources:
         known = ", ".join(sorted(conf.engine.enabled_sources)) or "none"
         raise ConfigError(f"{name}: no such source; [engine] enabled_sources are {known}")
-    return _driver_of(conf, name, load_drivers())(name, conf, cursor=cursor)
+    return _driver_of(conf, name)(name, conf, cursor=cursor)
 
 
 def digest_of_fields(kinds: Mapping[str, Kind]) -> str:
@@ -102,8 +101,8 @@ def digest_of_fields(kinds: Mapping[str, Kind]) -> str:
     return f"{zlib.crc32(repr(fields).encode()):08x}"
 
 
-def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str, drivers: dict[str, type[Source]]) -> MakeSource:
-    cls = _driver_of(conf, name, drivers)
+def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str) -> MakeSource:
+    cls = _driver_of(conf, name)
     why_not = missing_declaration(conf[f"source_{name}"].driver, cls)
     cls(name, conf)  # not used: raises ConfigError if an option is wrong
 
@@ -129,7 +128,7 @@ def _cursor_of(store: Store, name: str, cls: type[Source]) -> str | None:
     return store.cursors().get(name)
 
 
-def _driver_of(conf: cfg.ConfigOpts, name: str, drivers: dict[str, type[Source]]) -> type[Source]:
+def _driver_of(conf: cfg.ConfigOpts, name: str) -> type[Source]:
     """The class of a source's driver; its options are registered.
 
     :raises ConfigError: the source has no driver, or one that is not installed.
@@ -138,13 +137,14 @@ def _driver_of(conf: cfg.ConfigOpts, name: str, drivers: dict[str, type[Source]]
     driver = conf[f"source_{name}"].driver
     if not driver:
         raise ConfigError(f"[source_{name}] driver is not set; {name!r} is in [engine] enabled_sources")
-    if driver not in drivers:
-        raise ConfigError(f"[source_{name}] driver = {driver} is not installed; there are {', '.join(sorted(drivers))}")
+    cls = load_driver(driver)
+    if cls is None:
+        known = ", ".join(sorted(each for each in set(plugin_names(opts.SOURCES)) if load_driver(each)))
+        raise ConfigError(f"[source_{name}] driver = {driver} is not installed; there are {known}")
     if name == API or (name == REPLAY and driver != "replay"):
         raise ConfigError(
             f"[engine] enabled_sources names {name!r}, which is reserved for events that no driver brings"
         )
-    cls = drivers[driver]
     opts.register_source(conf, name, cls.options)
     return cls
 
@@ -167,7 +167,7 @@ class ConfiguredGrants:
         opts.register_source(self._conf, source, [])
         group = self._conf[f"source_{source}"]
         driver, only = group.driver or "", group.event_types
-        installed = load_drivers().get(driver)
+        installed = load_driver(driver)
         return _grant(installed, source, driver, None if only is None else tuple(only)) if installed else None
 
 

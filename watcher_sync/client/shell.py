@@ -25,6 +25,7 @@ from cliff.app import App
 from cliff.commandmanager import CommandManager
 from keystoneauth1 import adapter, loading, noauth
 from keystoneauth1 import exceptions as keystone
+from stevedore import ExtensionManager
 
 from watcher_sync.client.client import Client
 from watcher_sync.client.commands.base import one_line_errors
@@ -40,10 +41,15 @@ _TIMEOUT_SECONDS = 30.0
 
 
 def commands() -> CommandManager:
-    """The commands: those of the plugin of OpenStackClient, which have its name before their own, and the demo."""
-    manager = CommandManager(_PLUGIN)
-    manager.commands = {name.removeprefix(_PLUGIN_NAME): entry for name, entry in manager.commands.items()}
-    manager.load_commands(_OWN)
+    """The commands: those of the plugin of OpenStackClient, which have its name before their own, and the demo.
+
+    None is imported. The manager itself would import all of them.
+    """
+    manager = CommandManager("")
+    for group in (_PLUGIN, _OWN):
+        listing: ExtensionManager[Any] = ExtensionManager.make_test_instance([], group)  # loads nothing by itself
+        for entry in listing.list_entry_points():
+            manager.commands[entry.name.replace("_", " ").removeprefix(_PLUGIN_NAME)] = entry
     return manager
 
 

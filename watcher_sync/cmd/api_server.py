@@ -8,9 +8,7 @@ the mutable options again.
 from __future__ import annotations
 
 import signal
-import sys
 import threading
-import time
 import wsgiref.simple_server
 from typing import Any
 
@@ -46,15 +44,11 @@ class _LoggingHandler(wsgiref.simple_server.WSGIRequestHandler):
         LOG.debug(format, *args)
 
 
-def main() -> None:
-    """Entry point."""
-    process.prepare()
-    sys.exit(process.run(_main))
+def main(conf: cfg.ConfigOpts, started_at: float) -> int:
+    """Run until SIGTERM; returns the exit status.
 
-
-def _main(argv: list[str]) -> int:
-    started_at = time.time()
-    conf = process.make_conf(argv, prog="watcher-sync-api")
+    :param started_at: time of the start, in seconds since the epoch.
+    """
     _check_address(conf)
     server = listen(assemble(conf), conf.api.host, conf.api.port)
     for number in (signal.SIGTERM, signal.SIGINT):

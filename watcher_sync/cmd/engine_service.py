@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-import time
 
 import cotyledon
 from cotyledon.types import WorkerId
@@ -71,15 +69,11 @@ class EngineService(cotyledon.Service):
             self._engine.reload(names)
 
 
-def main() -> None:
-    """Entry point."""
-    process.prepare()
-    sys.exit(process.run(_main))
+def main(conf: cfg.ConfigOpts, started_at: float) -> int:
+    """Run until SIGTERM; returns the exit status.
 
-
-def _main(argv: list[str]) -> int:
-    started_at = time.time()
-    conf = process.make_conf(argv, prog="watcher-sync-engine")
+    :param started_at: time of the start, in seconds since the epoch.
+    """
     if not conf.engine.enabled_sources:
         LOG.warning("[engine] enabled_sources is empty: the engine reads no source")
     engine, holder = process.when_the_database_answers(conf, lambda: _assembled(conf))

@@ -14,9 +14,7 @@ outlast a fork.
 from __future__ import annotations
 
 import abc
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -33,7 +31,6 @@ from watcher_sync.assembly.store import open_store
 from watcher_sync.conf import outlet_watch
 from watcher_sync.engine.monitoring_http import MonitoringServer, check_ports
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.watch import options as watch_options
 from watcher_sync.webhooks.metrics import WebhookCollector
 
 _STOP_SECONDS = 10
@@ -116,18 +113,17 @@ def _check(conf: cfg.ConfigOpts) -> None:
     if conf.outlet_webhook.enabled:
         webhooks.check(conf)
     if outlet_watch.is_enabled(conf):
-        watch_options.check(conf)
+        # Imported here: it imports much of the REST API, which an outlet of webhooks does not use.
+        from watcher_sync.watch import options
+
+        options.check(conf)
 
 
-def main() -> None:
-    """Entry point."""
-    process.prepare()
-    sys.exit(process.run(_main))
+def main(conf: cfg.ConfigOpts, started_at: float) -> int:
+    """Run until SIGTERM; returns the exit status.
 
-
-def _main(argv: list[str]) -> int:
-    started_at = time.time()
-    conf = process.make_conf(argv, prog="watcher-sync-outlet")
+    :param started_at: time of the start, in seconds since the epoch.
+    """
     has_watch = outlet_watch.is_enabled(conf)
     if not conf.outlet_webhook.enabled and not has_watch:
         raise ConfigError("[outlet_webhook] enabled is false, and so is [outlet_watch] enabled: there is nothing to do")

@@ -11,9 +11,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from watcher_sync.escaping import escaped, escaped_lines
 
@@ -46,6 +43,11 @@ def print_indented(document: Any) -> None:
 
 def print_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     """Print rows under the names of their columns."""
+    # Imported here: the import is slow, and most commands print JSON.
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(*columns, box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     for row in rows:
         table.add_row(*(escaped(text) for text in row))

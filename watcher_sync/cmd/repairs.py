@@ -17,8 +17,11 @@ import msgspec
 from oslo_config import cfg
 
 from watcher_sync.assembly.engine import make_lease
-from watcher_sync.assembly.sources import make_unstarted
+from watcher_sync.assembly.sources import make_unstarted, source_scopes
+from watcher_sync.assembly.store import open_store
+from watcher_sync.cmd.output import print_json
 from watcher_sync.commit.direct import DirectWriter
+from watcher_sync.dispatch import load_handlers
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, LeaseHeld
 from watcher_sync.model.changes import Change, Delete, Outcome, Version
@@ -48,6 +51,20 @@ class Forgotten(msgspec.Struct, frozen=True):
     """Kind -> number, without the hosts that go with the last entity that refers to them."""
     rows: Mapping[str, int]
     """Table -> number of rows beside the entities."""
+
+
+def forget_source(conf: cfg.ConfigOpts) -> None:
+    """``watcher-sync-manage forget-source``."""
+    store, handlers = open_store(conf), load_handlers(conf)
+    writer = DirectWriter(store, handlers, limits=conf.engine)
+    configured = source_scopes(conf, handlers)
+    print_json(forget(conf, configured, store, writer, conf.command.name_of_source, dry_run=conf.command.dry_run))
+
+
+def rewind_source(conf: cfg.ConfigOpts) -> None:
+    """``watcher-sync-manage source rewind``."""
+    rewind(conf, open_store(conf), conf.command.name_of_source, conf.command.to)
+    print(f"The source {conf.command.name_of_source} reads from {conf.command.to} when its engine starts.")
 
 
 def forget(

@@ -13,8 +13,10 @@ Most commands of the client only send requests to an API, so the client does not
 from __future__ import annotations
 
 import os
+import pkgutil
 import signal
 import sys
+import time
 from types import FrameType
 
 from watcher_sync.exceptions import Interrupted
@@ -34,26 +36,34 @@ def client() -> None:
 
 def engine() -> None:
     """``watcher-sync-engine``: reads the sources and maintains the model."""
-    _set_up_service()
-    from watcher_sync.cmd import engine_service
-
-    engine_service.main()
+    _serve("watcher-sync-engine", "engine_service")
 
 
 def outlet() -> None:
     """``watcher-sync-outlet``: hands the changes of the journal on to subscribers."""
-    _set_up_service()
-    from watcher_sync.cmd import outlet_services
-
-    outlet_services.main()
+    _serve("watcher-sync-outlet", "outlet_services")
 
 
 def api() -> None:
     """``watcher-sync-api``: the REST API on the standard library's server, for development."""
-    _set_up_service()
-    from watcher_sync.cmd import api_server
+    _serve("watcher-sync-api", "api_server")
 
-    api_server.main()
+
+def _serve(name: str, module: str) -> None:
+    """Run the function ``main`` of a module, which is imported when the configuration is right."""
+    _set_up_service()
+    from watcher_sync.assembly import process
+
+    started_at = time.time()
+
+    def main(argv: list[str]) -> int:
+        conf = process.make_conf(argv, prog=name)
+        process.use_threads()
+        status: int = pkgutil.resolve_name(f"watcher_sync.cmd.{module}:main")(conf, started_at)
+        return status
+
+    process.prepare()
+    sys.exit(process.run(main))
 
 
 def accept_interrupt() -> None:

@@ -8,11 +8,11 @@ The operator names the groups of the sources. The sample configuration therefore
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from oslo_config import cfg
-from oslo_db.options import database_opts
+from oslo_db import options as db_options
 
 from watcher_sync.conf import (
     api,
@@ -106,6 +106,14 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
         conf.register_opts(options, group=None if group == "DEFAULT" else group)
 
 
+def register_database(conf: cfg.ConfigOpts) -> None:
+    """Register the options of ``[database]``: those of oslo.db, and ours. The default is SQLite."""
+    db_options.set_defaults(conf, connection=SQLITE)
+    conf.register_opts(database.OPTS, group=database.GROUP)
+    for name, value in DATABASE_DEFAULTS.items():
+        conf.set_default(name, value, group=database.GROUP)
+
+
 def register_source(conf: cfg.ConfigOpts, name: str, options: list[cfg.Opt]) -> None:
     """Register the driver's options for one source."""
     conf.register_opts([DRIVER, EVENT_TYPES, *options], group=f"source_{name}")
@@ -122,12 +130,15 @@ def own_opts() -> list[tuple[str, list[cfg.Opt]]]:
     return [("DEFAULT", [STATE_PATH]), *((module.GROUP, module.OPTS) for module in _MODULES)]
 
 
-def list_plugin_opts(namespace: str) -> list[tuple[str, list[cfg.Opt]]]:
-    """The options of the plugins of one entry point group of :data:`PLUGINS`; imports every plugin."""
+def list_plugin_opts(namespace: str, names: Collection[str] | None = None) -> list[tuple[str, list[cfg.Opt]]]:
+    """The options of plugins of one entry point group of :data:`PLUGINS`, which are imported.
+
+    :param names: of the plugins; None: all.
+    """
     prefix, common = PLUGINS[namespace]
     return [
         (f"{prefix}_{name}", [*common, *options])
-        for name, options in plugin_options(namespace).items()
+        for name, options in plugin_options(namespace, names).items()
         if common or options
     ]
 
@@ -137,11 +148,14 @@ def set_defaults() -> None:
     # Not at the top: the import loads a web framework, which an engine does not use.
     from oslo_middleware.healthcheck.opts import HEALTHCHECK_OPTS
 
-    cfg.set_defaults(database_opts, connection=SQLITE, **DATABASE_DEFAULTS)
+    cfg.set_defaults(db_options.database_opts, connection=SQLITE, **DATABASE_DEFAULTS)
     cfg.set_defaults(HEALTHCHECK_OPTS, backends=HEALTH_BACKENDS)
 
 
-def plugin_options(namespace: str) -> dict[str, list[cfg.Opt]]:
-    """Entry point name -> options of the plugin's class, without the plugins that do not load."""
-    found = load_plugins(namespace, lambda *_: None)
+def plugin_options(namespace: str, names: Collection[str] | None = None) -> dict[str, list[cfg.Opt]]:
+    """Entry point name -> options of the plugin's class, without the plugins that do not load.
+
+    :param names: of the plugins; None: all.
+    """
+    found = load_plugins(namespace, lambda *_: None, names)
     return {e.name: list(getattr(e.plugin, "options", [])) for e in sorted(found, key=lambda e: e.name)}

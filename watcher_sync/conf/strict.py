@@ -56,7 +56,7 @@ def check(conf: cfg.ConfigOpts) -> None:
         parsed[name] = parser.found
     known: dict[str, set[str]] = {"DEFAULT": {"config_file", "config_dir"}}
     _add(known, opts.own_opts())
-    listers = itertools.chain(keystone.listers(conf), reconcile_nova.listers(conf), _listers())
+    listers = itertools.chain(keystone.listers(conf), reconcile_nova.listers(conf), _listers(parsed))
     # Modules that declare options are imported only while a name is still unknown.
     while _unknown(parsed, known, is_complete=False) is not None:
         listed = next(listers, None)
@@ -75,8 +75,7 @@ def _unknown(
 
     :param is_complete: whether ``known`` has the names of all modules.
     """
-    # A section may be in several files, and its driver in any of them.
-    drivers = {s: v["driver"] for found in parsed.values() for s, v in found.items() if "driver" in v}
+    drivers = _drivers(parsed)
     for name, found in parsed.items():
         for section, values in found.items():
             allowed = known.get(section)
@@ -93,6 +92,11 @@ def _unknown(
                 if option.replace("-", "_") not in allowed:
                     return f"{name}: unknown option {option} in [{section}]{_suggestion(option, allowed)}"
     return None
+
+
+def _drivers(parsed: Mapping[str, Mapping[str, Mapping[str, str]]]) -> dict[str, str]:
+    """Section -> driver. A section may be in several files, and its driver in any of them."""
+    return {s: v["driver"] for found in parsed.values() for s, v in found.items() if "driver" in v}
 
 
 class _Reader(iniparser.BaseParser):
@@ -117,12 +121,18 @@ def _files(conf: cfg.ConfigOpts) -> list[str]:
     return list(dict.fromkeys(files))
 
 
-def _listers() -> Iterator[Callable[[], Iterable[tuple[Any, Iterable[cfg.Opt]]]]]:
-    """Functions that list more options: libraries that every process imports, then plugins, then other libraries."""
+def _listers(
+    parsed: Mapping[str, Mapping[str, Mapping[str, str]]],
+) -> Iterator[Callable[[], Iterable[tuple[Any, Iterable[cfg.Opt]]]]]:
+    """Functions that list more options: libraries that every process imports, then plugins, then other libraries.
+
+    Of the plugins the drivers of the files are first, because the import of a driver takes long.
+    """
     found = {entry_point.name: entry_point for entry_point in importlib.metadata.entry_points(group=_GROUP)}
     libraries = [found[name] for name in _NAMESPACES if name in found]
     for entry_point in libraries[:_ALWAYS]:
         yield entry_point.load()
+    yield functools.partial(opts.list_plugin_opts, opts.SOURCES, _drivers(parsed).values())
     for namespace in opts.PLUGINS:
         yield functools.partial(opts.list_plugin_opts, namespace)
     for entry_point in libraries[_ALWAYS:]:

@@ -30,7 +30,9 @@ def init_application(environ: Mapping[str, str] = os.environ) -> Wsgi:
     process.prepare()
     arguments = [f"--config-file={path}" for path in environ.get(FILES, "").split(";") if path.strip()]
     arguments += [f"--config-dir={path}" for path in environ.get(DIRS, "").split(";") if path.strip()]
-    return assemble(process.make_conf(arguments, prog="watcher-sync-api"))
+    conf = process.make_conf(arguments, prog="watcher-sync-api")
+    process.use_threads()
+    return assemble(conf)
 
 
 def __getattr__(name: str) -> Wsgi:

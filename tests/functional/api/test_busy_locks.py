@@ -25,7 +25,7 @@ PATH = "/v1/vnf_instances/v1"
 def conf(request: pytest.FixtureRequest) -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", request.getfixturevalue(f"migrated_{request.param}_url"), group="database")
     conf.set_override("idle_transaction_timeout", 60, group="database")  # that of the test's own transaction

@@ -29,7 +29,6 @@ from watcher_sync.client import Client, connect
 from watcher_sync.cmd.api_server import listen
 from watcher_sync.conf import opts
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage.database import database
 
 OPTIONS = (
     "--cluster", "edge", "--namespace", "default", "--vnfd-id", "helloworld3", "--flavour-id", "simple",
@@ -59,7 +58,7 @@ def syncing_url(site: Site) -> Iterator[str]:
     """The same API beside it, with something that syncs."""
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("auth_strategy", "noauth", group="api")
     server = listen(make_application(conf, site.store, Syncing(site.store)), "127.0.0.1", 0)

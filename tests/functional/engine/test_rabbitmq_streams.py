@@ -29,7 +29,6 @@ from watcher_sync.engine.metrics import EngineCollector
 from watcher_sync.reconcile.base import Reconciler, Report
 from watcher_sync.reconcile.scheduling import Reconciliation
 from watcher_sync.sources.base import SourceState
-from watcher_sync.storage.database import database
 from watcher_sync.storage.groups.leases import EngineLease
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
@@ -228,7 +227,7 @@ def test_a_stream_that_was_trimmed_past_the_position_is_counted_and_reconciled(
     site.upgrade()
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("interval", 3600.0, group="reconcile")
     conf.set_override("jitter", 0.0, group="reconcile")

@@ -14,7 +14,6 @@ from oslo_config import cfg
 from watcher_sync.assembly.api import Wsgi, make_application
 from watcher_sync.conf import keystone as keystone_options
 from watcher_sync.conf import opts
-from watcher_sync.storage.database import database
 from watcher_sync.storage.writing.store import Store
 
 
@@ -43,7 +42,7 @@ def served(
     """
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("stale_after", 300, group="monitoring")  # no engine writes the state of the sources again
     for name, value in options.items():

@@ -12,6 +12,7 @@ from oslo_config import cfg
 
 from tests.functional.storage.writing import kinds
 from tests.waiting import PATIENCE_SECONDS
+from watcher_sync.conf import opts
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.storage.database import database
 from watcher_sync.storage.writing.store import Store
@@ -33,7 +34,7 @@ def opened(url: str, declared: Kinds | None = None, **options: Any) -> Store:
     :param options: of ``[database]``.
     """
     conf = cfg.ConfigOpts()
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     for name, value in {"connection": url, **_PATIENT, **options}.items():
         conf.set_override(name, value, group="database")

@@ -20,6 +20,7 @@ from tests.waiting import deadline, wait_until
 from watcher_sync.assembly.engine import make_lease
 from watcher_sync.commit.batch import Batch
 from watcher_sync.conf import engine as engine_options
+from watcher_sync.conf import opts
 from watcher_sync.engine.leadership import Heartbeat
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost
 from watcher_sync.storage.database import database
@@ -290,7 +291,7 @@ def test_a_lease_is_taken_unless_a_live_engine_holds_it(store):
 @pytest.mark.parametrize("any_migrated_url", ["postgresql", "mariadb"], indirect=True)
 def test_the_heartbeat_and_its_look_at_the_schema_wait_for_no_other_connection(any_migrated_url, request):
     conf = cfg.ConfigOpts()
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf.register_opts(engine_options.OPTS, group=engine_options.GROUP)
     conf([], default_config_files=[], default_config_dirs=[])
     options = {"connection": any_migrated_url, "max_pool_size": 1, "max_overflow": 0, "idle_transaction_timeout": 60}

@@ -28,7 +28,6 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.database import database
 from watcher_sync.storage.database.database import retried, run_with_retries, translated
 from watcher_sync.storage.database.time_limits import CommitWatch
 from watcher_sync.storage.groups.leases import EngineLease
@@ -81,7 +80,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
 def _opened(url: str, commit_timeout: float, idle: int) -> Store:
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     for name, value in {"connection": url, "commit_timeout": commit_timeout, "idle_transaction_timeout": idle}.items():
         conf.set_override(name, value, group="database")

@@ -22,8 +22,8 @@ from tests.functional.watch.test_tokens import strategy as strategy
 from tests.functional.watch.test_tokens import token as token
 from tests.functional.webhooks.subscribing import Instances
 from tests.waiting import wait_until
+from watcher_sync.conf import opts
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage.database import database
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.watch.callers import make_authenticator
 from watcher_sync.watch.stored import StoredTopics
@@ -57,7 +57,7 @@ class AgentSite:
 @pytest.fixture
 def site(conf: cfg.ConfigOpts, store: Store, token: MakeToken) -> Iterator[AgentSite]:
     authenticator: Any = make_authenticator(conf, builtin_kinds())
-    database.register_opts(conf)
+    opts.register_database(conf)
     with contextlib.ExitStack() as stack:
         api = stack.enter_context(served_with(conf, store))
         server = stack.enter_context(serving(store, authenticator, topics=StoredTopics(store)))

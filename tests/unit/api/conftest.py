@@ -22,7 +22,7 @@ from watcher_sync.storage.writing.store import Store
 def conf(tmp_path):
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", f"sqlite:///{tmp_path / 'ws.sqlite'}", group="database")
     conf.set_override("auth_strategy", "noauth", group="api")

@@ -32,7 +32,7 @@ def api(environ, start_response):
 def conf(tmp_path):
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", f"sqlite:///{tmp_path / 'ws.sqlite'}", group="database")
     return conf

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.metadata
-
 import pytest
 from oslo_config import cfg
 from oslo_service import backend
@@ -13,8 +10,8 @@ from oslo_service import backend
 backend.init_backend(backend.BackendType.THREADING)
 
 from watcher_sync.assembly import process  # noqa: E402
+from watcher_sync.conf import opts  # noqa: E402
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable  # noqa: E402
-from watcher_sync.storage.database import database  # noqa: E402
 
 
 @pytest.fixture
@@ -46,20 +43,6 @@ def run(tmp_path, capsys):
 def test_a_good_configuration_is_read_with_the_options_of_the_libraries(run):
     status, _, conf = run("[DEFAULT]\ndebug = false\n[engine]\nbatch_size = 7\n[database]\nmax_retries = 3\n")
     assert (status, conf.engine.batch_size) == (0, 7)
-
-
-MAINS = {
-    "api": "api_server", "engine": "engine_service", "manage": "manage", "outlet": "outlet_services", "status": "status"
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("executable", MAINS)
-def test_each_executable_prints_its_release(executable, capsys):
-    main = importlib.import_module(f"watcher_sync.cmd.{MAINS[executable]}")._main
-    with pytest.raises(SystemExit) as ended:
-        main(["--version"])
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == f"watcher-sync-{executable} {importlib.metadata.version('watcher-sync')}\n"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +104,7 @@ def test_work_that_failed_is_status_1_and_one_line_without_a_traceback(run):
 
 def database_conf(**options):
     conf = cfg.ConfigOpts()
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([], default_config_files=[])
     for name, value in options.items():
         conf.set_override(name, value, group="database")

@@ -9,7 +9,6 @@ from oslo_config import cfg
 from watcher_sync.assembly import store as assembly
 from watcher_sync.conf import opts
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage.database import database
 from watcher_sync.storage.schema import schema
 
 
@@ -18,7 +17,7 @@ def test_a_kind_that_the_database_lacks_is_left_out_and_logged_once_by_a_process
 ) -> None:
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", f"sqlite:///{tmp_path / 'ws.sqlite'}", group="database")
     monkeypatch.setattr(assembly, "_reported_problems", set())

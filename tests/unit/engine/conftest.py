@@ -78,7 +78,7 @@ class Spoken(Source):
 def conf(tmp_path):
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("state_path", str(tmp_path))
     conf.set_override("connection", f"sqlite:///{tmp_path / 'ws.sqlite'}", group="database")

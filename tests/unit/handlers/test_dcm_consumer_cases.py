@@ -132,7 +132,7 @@ def test_a_timestamp_that_is_no_time_is_refused_by_name(player: Player) -> None:
 def conf(tmp_path: Any) -> Any:
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", f"sqlite:///{tmp_path / 'ws.sqlite'}", group="database")
     conf.set_override("enabled_sources", ["dcm", "edge"], group="engine")

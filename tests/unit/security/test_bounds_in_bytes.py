@@ -31,6 +31,7 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.intake import Intake, IntakeLimits
 from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.conf import opts
 from watcher_sync.storage.database import database
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.writing.store import Store
@@ -40,7 +41,7 @@ class Source:
     name, waits_for_ack = "test", False
 
 conf = cfg.ConfigOpts()
-database.register_opts(conf)
+opts.register_database(conf)
 conf([], default_config_files=[], default_config_dirs=[])
 conf.set_override("connection", sys.argv[1], group="database")
 store = Store(database.open_database(conf), builtin_kinds())

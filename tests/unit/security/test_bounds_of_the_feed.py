@@ -10,6 +10,7 @@ from tests.simulated import telling, told
 from watcher_sync.api.edge.feed import MAX_CACHED_BYTES, Feed
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.conf import opts
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.read.reading import read_last
@@ -27,7 +28,7 @@ SIZE = 400_000
 def store(tmp_path_factory):
     """A journal of 150 rows with 400 KB each."""
     conf = cfg.ConfigOpts()
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", f"sqlite:///{tmp_path_factory.mktemp('a') / 'a.sqlite'}", group="database")
     made = Store(database.open_database(conf), builtin_kinds())

@@ -17,7 +17,7 @@ from tests.unit.api.conftest import Client
 from watcher_sync.api.service import Service
 from watcher_sync.assembly import sources
 from watcher_sync.assembly.api import make_app
-from watcher_sync.assembly.sources import ConfiguredGrants, load_drivers, make_authority
+from watcher_sync.assembly.sources import ConfiguredGrants, load_driver, make_authority
 from watcher_sync.commit.authorisation import Authority, overlap, recording, with_own_sources
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
@@ -43,7 +43,7 @@ LISTED = {"kind": "Pod", "uids": []}
 def conf(tmp_path):
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
-    database.register_opts(conf)
+    opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", f"sqlite:///{tmp_path / 'ws.sqlite'}", group="database")
     conf.set_override("auth_strategy", "noauth", group="api")
@@ -242,9 +242,8 @@ class Declaring(Mute):
 @pytest.fixture
 def drivers(monkeypatch):
     """Installs drivers of a third party."""
-    load_drivers.cache_clear()
-    installed = {**load_drivers(), "mute": Mute, "declaring": Declaring}
-    monkeypatch.setattr(sources, "load_drivers", lambda: installed)
+    own = {"mute": Mute, "declaring": Declaring}
+    monkeypatch.setattr(sources, "load_driver", lambda name: own.get(name) or load_driver(name))
 
 
 def test_a_driver_that_declares_nothing_does_not_start_and_is_named_and_the_rest_runs(conf, drivers):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import watcher_sync
-from watcher_sync.cmd import manage
+from watcher_sync.cmd.database import db_purge
 from watcher_sync.engine.retention import RetentionWorker
 from watcher_sync.storage.stored.parking import expire_parked
 from watcher_sync.storage.stored.retention import purge
@@ -72,12 +72,12 @@ def test_every_deletion_is_listed_with_what_decides():
 
 
 def test_each_deletion_by_age_has_the_time_that_the_database_vouches_for():
-    for caller in (RetentionWorker.purge_now, Purger._purge, manage._db_purge):
+    for caller in (RetentionWorker.purge_now, Purger._purge, db_purge):
         assert "time.read()" in inspect.getsource(caller), caller
     for callee, caller in (
         (purge, RetentionWorker.purge_now),
         (expire_parked, RetentionWorker.purge_now),
         (WebhookStore.purge, Purger._purge),
-        (purge, manage._db_purge),
+        (purge, db_purge),
     ):
         assert f"{callee.__name__}(" in inspect.getsource(caller)

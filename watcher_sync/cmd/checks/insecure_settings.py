@@ -62,11 +62,10 @@ def find_insecure_transports(conf: cfg.ConfigOpts) -> list[str]:
 
 def enabled_sources(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str | None]]:
     """(name, driver) of each enabled source, with the options of the driver registered if it is installed."""
-    options = opts.plugin_options(opts.SOURCES) if conf.engine.enabled_sources else {}
     for name in dict.fromkeys(conf.engine.enabled_sources):
         opts.register_source(conf, name, [])
         driver = conf[f"source_{name}"].driver
-        opts.register_source(conf, name, options.get(driver, []))
+        opts.register_source(conf, name, opts.plugin_options(opts.SOURCES, [driver]).get(driver, []))
         yield name, driver
 
 

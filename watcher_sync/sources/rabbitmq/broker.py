@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-import oslo_messaging
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
@@ -119,6 +118,9 @@ def read_broker(section: str, url: str | None, conf: cfg.ConfigOpts) -> Broker:
     option = f"[{section}] transport_url"
     if not url:
         raise ConfigError(f"{option}: not set")
+    # Imported here: the library loads for long, and most processes only read the options of the driver.
+    import oslo_messaging
+
     private = _private_conf(conf)
     try:
         parsed = oslo_messaging.TransportURL.parse(private, url)

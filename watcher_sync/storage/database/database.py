@@ -25,14 +25,11 @@ from typing import Any, Final, ParamSpec, TypeVar
 import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import exception as db_exc
-from oslo_db import options as db_options
 from oslo_db.sqlalchemy import engines
 from sqlalchemy import event as sa_event
 from sqlalchemy import exc as sa_exc
 
 from watcher_sync.backoff import doubled
-from watcher_sync.conf import database as limit_options
-from watcher_sync.conf.opts import DATABASE_DEFAULTS, SQLITE
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, RowRefused, StorageError, TransactionConflict
 from watcher_sync.storage.database import time_limits
 from watcher_sync.storage.database.file_modes import restrict
@@ -149,14 +146,6 @@ def open_database(
         limits = TimeLimits(answer or group.statement_timeout, group.idle_transaction_timeout)
         time_limits.set_up(database, limits)
     return database  # type: ignore[no-any-return]
-
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register oslo.db's options in ``[database]``, with SQLite under ``state_path`` as the default."""
-    db_options.set_defaults(conf, connection=SQLITE)
-    conf.register_opts(limit_options.OPTS, group=limit_options.GROUP)
-    for name, value in DATABASE_DEFAULTS.items():
-        conf.set_default(name, value, group="database")
 
 
 def run_with_retries(work: Callable[[], T], on_lock_timeout: Callable[[], None] = lambda: None) -> T:

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``watcher-sync-manage reconcile``: compares the model with the live systems and repairs the model."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from oslo_config import cfg
+
+from watcher_sync.assembly.reconcile import make_reconcilers
+from watcher_sync.assembly.store import open_store
+from watcher_sync.cmd.output import print_json, print_report
+from watcher_sync.dispatch import load_handlers
+from watcher_sync.escaping import escaped
+from watcher_sync.exceptions import ConfigError, ReconcileError
+
+
+def reconcile(conf: cfg.ConfigOpts) -> int:
+    """Print a report per scope; 1 if a comparison was incomplete or the delete guard refused deletions."""
+    wanted, failed = conf.command.scopes, False
+    store = open_store(conf)
+    known = {scope: one for one in make_reconcilers(conf, store, load_handlers(conf)) for scope in one.scopes()}
+    for name in wanted:
+        if name not in known:
+            raise ConfigError(f"{name}: no such scope; the scopes are {', '.join(sorted(known)) or 'none'}")
+    for scope in wanted or sorted(known):
+        timeout = known[scope].timeout(scope)
+        deadline = time.monotonic() + (conf.reconcile.timeout if timeout is None else timeout)
+        try:
+            report = known[scope].run(
+                scope, dry_run=conf.command.dry_run, allow_deletes=conf.command.allow_deletes, deadline=deadline
+            )
+        except ReconcileError as exc:
+            print(escaped(str(exc)), file=sys.stderr)
+            failed = True
+            continue
+        failed |= not report.complete or bool(report.refused_deletes) or bool(report.refused_writes)
+        if conf.command.format == "table":
+            print_report(report)
+        else:
+            print_json(report)
+        for kind in report.refused_deletes:
+            print(
+                f"{report.scope}: the delete guard refused to delete {report.refused_share(kind)} entities of the kind "
+                f"{kind}, more than [reconcile] max_delete_percent; --allow-deletes confirms them",
+                file=sys.stderr,
+            )
+    return int(failed)
