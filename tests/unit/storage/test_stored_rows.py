@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The versions of a row: as stored, and as readers get them."""
+"""The versions and the delta of a row: as stored, and as readers get them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from watcher_sync.model.changes import Delete, Upsert, Version
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.database.types import VersionsDocument
+from watcher_sync.storage.database.types import DeltaDocument, VersionsDocument
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.writing.commits import Commit
 from watcher_sync.storage.writing.journal import follow, read_since, versions_of
@@ -93,3 +93,33 @@ def test_replicas_by_the_tables_and_by_the_journal_have_the_versions_of_the_writ
 def test_facets_without_a_version_have_the_empty_one() -> None:
     kind = builtin_kinds()["instance"]
     assert versions_of(kind, {"power": "1"}) == tuple("1" if f == "power" else "" for f in kind.facets)
+
+
+def test_the_journal_stores_one_side_only_of_a_creation_and_of_a_deletion(store: Store) -> None:
+    model = store.load()
+    write(store, model, Upsert("instance", "i", Version("1"), {"state": {"state": "active", "task_state": "spawning"}}))
+    write(store, model, Upsert("instance", "i", Version("2"), {"state": {"state": "active", "task_state": None}}))
+    write(store, model, Upsert("instance", "i", Version("3"), {"power": {}}))
+    write(store, model, Delete("instance", "i", Version("4")))
+    assert column(store, store.tables.journal, "delta") == [
+        '[null,{"state":"active","task_state":"spawning"}]',
+        '{"task_state":["spawning",null]}',
+        "{}",
+        '[{"state":"active"},null]',
+    ]
+    with store.connect() as connection:
+        rows = read_since(connection, store.tables, 0, 10)
+    assert [row.document()["delta"] for row in rows] == [
+        {"state": [None, "active"], "task_state": [None, "spawning"]},
+        {"task_state": ["spawning", None]},
+        {},
+        {"state": ["active", None]},
+    ]
+
+
+def test_a_delta_with_both_sides_is_read_as_it_is_stored() -> None:
+    delta = {"tags": [None, ["a", "b"]], "state": ["active", None]}
+    document = DeltaDocument()
+    stored = document.process_bind_param(delta, SQLITE)
+    assert stored == '{"tags":[null,["a","b"]],"state":["active",null]}'
+    assert document.process_result_value(stored, SQLITE) == delta

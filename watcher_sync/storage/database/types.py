@@ -90,6 +90,16 @@ class VersionsDocument(JsonDocument):
         return None if value is None else versions_of_text(value)
 
 
+class DeltaDocument(JsonDocument):
+    """Field -> [old, new]. That of a creation is stored as [null, values], that of a deletion as [values, null]."""
+
+    cache_ok = True
+
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> dict[str, Any] | None:
+        """Field -> [old, new]."""
+        return None if value is None else delta_of_text(value)
+
+
 def text_type(max_length: int | None = 255) -> sa.types.TypeEngine[Any]:
     """VARCHAR for names, TEXT for what may be long."""
     if max_length is not None and max_length <= _MAX_VARCHAR_LENGTH:
@@ -142,6 +152,15 @@ def versions_text(versions: Iterable[tuple[str, str]]) -> str:
 def versions_of_text(text: str) -> dict[str, str]:
     """The inverse of :func:`versions_text`."""
     return {facet: version for version, facets in _decode_facets(text).items() for facet in facets.split()}
+
+
+def delta_of_text(text: str) -> dict[str, Any]:
+    """Field -> [old, new] of either form of a delta."""
+    stored = msgspec.json.decode(text)
+    if isinstance(stored, dict):
+        return stored
+    old, new = stored
+    return {name: [None, v] for name, v in new.items()} if old is None else {name: [v, None] for name, v in old.items()}
 
 
 @functools.lru_cache(maxsize=4096)

@@ -17,6 +17,7 @@ from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.storage.database.types import (
     AUTO_ID,
     TABLE_OPTIONS,
+    DeltaDocument,
     JsonDocument,
     UtcDateTime,
     VersionsDocument,
@@ -165,7 +166,7 @@ def _journal(metadata: sa.MetaData) -> sa.Table:
         sa.Column("kind", sa.String(64), nullable=False),
         sa.Column("entity_id", sa.String(255), nullable=False),
         sa.Column("change", sa.String(16), nullable=False),
-        sa.Column("delta", JsonDocument(), nullable=False),
+        sa.Column("delta", DeltaDocument(), nullable=False),
         sa.Column("versions", VersionsDocument(), nullable=False),
         sa.Column("event_id", sa.String(255), nullable=False),
         sa.Column("event_type", sa.String(255), nullable=False),

@@ -243,7 +243,7 @@ class CommitWriter:
                 name,
                 s.id,
                 s.change(),
-                s.delta(),
+                journal.stored_delta(s),
                 versions,
                 event.id[:255],
                 event.type[:255],

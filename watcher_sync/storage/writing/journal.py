@@ -18,11 +18,11 @@ import sqlalchemy as sa
 
 from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
-from watcher_sync.model.model import Key, Model, Written
+from watcher_sync.model.model import Key, Model, Staged, Written
 from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.storage.database import types
 from watcher_sync.storage.database.pages import MAX_PAGE_BYTES, RowPage, bounded_page
-from watcher_sync.storage.database.types import JsonDocument, UtcDateTime, VersionsDocument
+from watcher_sync.storage.database.types import DeltaDocument, JsonDocument, UtcDateTime, VersionsDocument
 from watcher_sync.storage.epochs import new_mark
 from watcher_sync.storage.schema.tables import Tables
 
@@ -94,7 +94,7 @@ class StoredRow(msgspec.Struct, eq=False):
     kind: str
     entity_id: str
     size: int
-    """The bytes of its delta as JSON."""
+    """The bytes of its delta as stored."""
     content: tuple[Any, ...] | JournalRow
     """The columns, until the row is decoded."""
     dialect: sa.Dialect
@@ -114,9 +114,9 @@ class StoredRow(msgspec.Struct, eq=False):
 
 _DELTA: Final = JournalRow.__struct_fields__.index("delta")
 _document, _time = JsonDocument().process_result_value, UtcDateTime().process_result_value
-_versions = VersionsDocument().process_result_value
+_delta, _versions = DeltaDocument().process_result_value, VersionsDocument().process_result_value
 _DECODERS: Final = tuple(
-    {"time": _time, "delta": _document, "versions": _versions, "actor": _document}.get(name)
+    {"time": _time, "delta": _delta, "versions": _versions, "actor": _document}.get(name)
     for name in JournalRow.__struct_fields__
 )
 
@@ -263,6 +263,16 @@ def is_of_kind(table: sa.Table, kind: str) -> sa.ColumnElement[bool]:
     The index by kind does not serve it. SQLite without statistics would take that one, and read all rows of the kind.
     """
     return sa.func.coalesce(table.c.kind, "") == kind
+
+
+def stored_delta(staged: Staged) -> Any:
+    """The delta as stored in a row: that of a creation as [null, values], that of a deletion as [values, null]."""
+    old, new = staged.base, staged.entity
+    if (old is None) is (new is None):
+        return staged.delta()
+    entity = new if old is None else old
+    values = {name: v for name in staged.kind.fields if (v := getattr(entity, name)) is not None}
+    return (None, values) if old is None else (values, None)
 
 
 def versions_text(kind: Kind, versions: Sequence[str]) -> str:
