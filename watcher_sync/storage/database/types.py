@@ -146,7 +146,7 @@ def versions_text(versions: Iterable[tuple[str, str]]) -> str:
     for facet, version in versions:
         if version:
             facets[version] = f"{facets[version]} {facet}" if version in facets else facet
-    return json_text(facets)
+    return _encode(facets).decode()
 
 
 def versions_of_text(text: str) -> dict[str, str]:

@@ -265,11 +265,9 @@ def is_of_kind(table: sa.Table, kind: str) -> sa.ColumnElement[bool]:
     return sa.func.coalesce(table.c.kind, "") == kind
 
 
-def stored_delta(staged: Staged) -> Any:
-    """The delta as stored in a row: that of a creation as [null, values], that of a deletion as [values, null]."""
+def one_side(staged: Staged) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """The delta as stored of a creation, [null, values], or of a deletion, [values, null]."""
     old, new = staged.base, staged.entity
-    if (old is None) is (new is None):
-        return staged.delta()
     entity = new if old is None else old
     values = {name: v for name in staged.kind.fields if (v := getattr(entity, name)) is not None}
     return (None, values) if old is None else (values, None)
