@@ -168,6 +168,9 @@ class Kind:
         for field in (*mine, *(d.field for d in self.derived), *read):
             if field not in self.fields:
                 raise TypeError(f"kind {self.name}: {field} is not a field")
+        for facet in self.facets:
+            if facet.split() != [facet]:
+                raise TypeError(f"kind {self.name}: the facet {facet!r} has white space")
         for field in self.filter_indexes:
             if not self.fields[field].is_within(MAX_INDEXED_CHARS):
                 raise TypeError(f"kind {self.name}: {field} is too long for an index")

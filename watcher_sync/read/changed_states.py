@@ -35,7 +35,7 @@ class Deletion(msgspec.Struct, frozen=True):
     id: str
     seq: int
     time: datetime.datetime
-    versions: msgspec.Raw
+    versions: dict[str, str]
     """Facet -> version after the deletion."""
 
 
@@ -149,14 +149,11 @@ class ChangedStates:
 
     def _deletions(self, connection: sa.Connection, seqs: Sequence[int]) -> list[Deletion]:
         t = self._tables.journal
-        versions = sa.type_coerce(t.c.versions, sa.Text())
-        query = sa.select(t.c.kind, t.c.entity_id, t.c.seq, t.c.time, versions)
+        query = sa.select(t.c.kind, t.c.entity_id, t.c.seq, t.c.time, t.c.versions)
         return [
-            Deletion(kind, entity_id, seq, time, msgspec.Raw(text.encode()))
+            Deletion(*row)
             for start in range(0, len(seqs), _IDS_AT_ONCE)
-            for kind, entity_id, seq, time, text in connection.execute(
-                query.where(t.c.seq.in_(seqs[start : start + _IDS_AT_ONCE]))
-            )
+            for row in connection.execute(query.where(t.c.seq.in_(seqs[start : start + _IDS_AT_ONCE])))
         ]
 
 

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from watcher_sync.model.kinds import Kind
 from watcher_sync.read.filters import Clause, FieldCondition, clause
 from watcher_sync.storage.database.pages import RowPage, bounded_page, document_bytes
-from watcher_sync.storage.database.types import JsonDocument, time_as_text
+from watcher_sync.storage.database.types import JsonDocument, VersionsDocument, time_as_text, versions_of_text
 from watcher_sync.storage.schema.tables import Tables
 
 _IDS_AT_ONCE: Final = 1_000
@@ -68,6 +68,7 @@ class EntityReader:
         columns = [table.c[name] for name in names]
         times = {name for name, field in kind.fields.items() if field.python is datetime.datetime}
         self._documents = {i: column for i, column in enumerate(columns) if isinstance(column.type, JsonDocument)}
+        self._versions = [i for i, column in self._documents.items() if isinstance(column.type, VersionsDocument)]
         self._times = [i for i, name in enumerate(names) if name in times]
         self._count = len(names)
         self._beside = tuple(beside)
@@ -149,6 +150,8 @@ class EntityReader:
         for i in self._documents:
             if (text := values[i]) is not None:
                 values[i] = msgspec.Raw(text)
+        for i in self._versions:
+            values[i] = versions_of_text(row[i])
         for i in self._times:
             if (text := values[i]) is not None:
                 values[i] = f"{text[:10]}T{text[11:].removesuffix('.000000')}Z"  # as msgspec encodes a time

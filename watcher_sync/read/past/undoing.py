@@ -18,6 +18,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kind
+from watcher_sync.storage.database.types import delta_of_text
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import is_of_kind
 
@@ -26,8 +27,6 @@ CHUNK_ROWS: Final = 5_000
 _MAX_IDS: Final = 500
 """Ids in one statement."""
 _EMPTY: Final = "{}"
-
-_decode_delta = msgspec.json.Decoder(dict[str, tuple[Any, Any]]).decode
 
 
 class Before(msgspec.Struct):
@@ -70,7 +69,7 @@ def read_before(
             before = found[key]
             if before is None or before.is_whole:
                 continue
-            for name, (old, _) in _decode_delta(delta).items():
+            for name, (old, _) in delta_of_text(delta).items():
                 before.values.setdefault(name, old)
             before.is_whole = change == "deleted"
     return found

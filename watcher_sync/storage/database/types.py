@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -76,6 +76,30 @@ class JsonDocument(sa.types.TypeDecorator[Any]):
         return None if value is None else msgspec.json.decode(value)
 
 
+class VersionsDocument(JsonDocument):
+    """Facet -> version, stored as version -> names of facets: most facets of an entity have one version in common."""
+
+    cache_ok = True
+
+    def process_bind_param(self, value: Mapping[str, str] | None, dialect: sa.Dialect) -> str | None:
+        """JSON text."""
+        return None if value is None else versions_text(value.items())
+
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> dict[str, str] | None:
+        """The versions; equal ones share one string."""
+        return None if value is None else versions_of_text(value)
+
+
+class DeltaDocument(JsonDocument):
+    """Field -> [old, new]. That of a creation is stored as [null, values], that of a deletion as [values, null]."""
+
+    cache_ok = True
+
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> dict[str, Any] | None:
+        """Field -> [old, new]."""
+        return None if value is None else delta_of_text(value)
+
+
 def text_type(max_length: int | None = 255) -> sa.types.TypeEngine[Any]:
     """VARCHAR for names, TEXT for what may be long."""
     if max_length is not None and max_length <= _MAX_VARCHAR_LENGTH:
@@ -108,11 +132,35 @@ def converter(column: sa.types.TypeEngine[Any], dialect: str) -> Callable[[Any],
 
 _EMPTY: dict[str, Any] = {}
 _encode = msgspec.json.Encoder().encode
+_decode_facets = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def json_text(value: Any) -> str:
     """JSON as text."""
     return "{}" if value == _EMPTY else _encode(value).decode()
+
+
+def versions_text(versions: Iterable[tuple[str, str]]) -> str:
+    """(facet, version) as stored in a row; facets without a version are left out."""
+    facets: dict[str, str] = {}
+    for facet, version in versions:
+        if version:
+            facets[version] = f"{facets[version]} {facet}" if version in facets else facet
+    return _encode(facets).decode()
+
+
+def versions_of_text(text: str) -> dict[str, str]:
+    """The inverse of :func:`versions_text`."""
+    return {facet: version for version, facets in _decode_facets(text).items() for facet in facets.split()}
+
+
+def delta_of_text(text: str) -> dict[str, Any]:
+    """Field -> [old, new] of either form of a delta."""
+    stored = msgspec.json.decode(text)
+    if isinstance(stored, dict):
+        return stored
+    old, new = stored
+    return {name: [None, v] for name, v in new.items()} if old is None else {name: [v, None] for name, v in old.items()}
 
 
 @functools.lru_cache(maxsize=4096)

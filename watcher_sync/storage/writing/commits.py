@@ -236,14 +236,14 @@ class CommitWriter:
                 owned = s.base
                 if s.base is not None:
                     removals.setdefault(name, []).append((s.id,))
-            event = s.event
+            event, change = s.event, s.change()
             entry = (
                 s.seq,
                 now,
                 name,
                 s.id,
-                s.change(),
-                s.delta(),
+                change,
+                s.delta() if change == "updated" else journal.one_side(s),
                 versions,
                 event.id[:255],
                 event.type[:255],

@@ -18,10 +18,11 @@ import sqlalchemy as sa
 
 from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
-from watcher_sync.model.model import Key, Model, Written
+from watcher_sync.model.model import Key, Model, Staged, Written
 from watcher_sync.model.tombstones import Tombstone
+from watcher_sync.storage.database import types
 from watcher_sync.storage.database.pages import MAX_PAGE_BYTES, RowPage, bounded_page
-from watcher_sync.storage.database.types import JsonDocument, UtcDateTime, json_text
+from watcher_sync.storage.database.types import DeltaDocument, JsonDocument, UtcDateTime, VersionsDocument
 from watcher_sync.storage.epochs import new_mark
 from watcher_sync.storage.schema.tables import Tables
 
@@ -93,7 +94,7 @@ class StoredRow(msgspec.Struct, eq=False):
     kind: str
     entity_id: str
     size: int
-    """The bytes of its delta as JSON."""
+    """The bytes of its delta as stored."""
     content: tuple[Any, ...] | JournalRow
     """The columns, until the row is decoded."""
     dialect: sa.Dialect
@@ -113,8 +114,9 @@ class StoredRow(msgspec.Struct, eq=False):
 
 _DELTA: Final = JournalRow.__struct_fields__.index("delta")
 _document, _time = JsonDocument().process_result_value, UtcDateTime().process_result_value
+_delta, _versions = DeltaDocument().process_result_value, VersionsDocument().process_result_value
 _DECODERS: Final = tuple(
-    {"time": _time, "delta": _document, "versions": _document, "actor": _document}.get(name)
+    {"time": _time, "delta": _delta, "versions": _versions, "actor": _document}.get(name)
     for name in JournalRow.__struct_fields__
 )
 
@@ -263,15 +265,22 @@ def is_of_kind(table: sa.Table, kind: str) -> sa.ColumnElement[bool]:
     return sa.func.coalesce(table.c.kind, "") == kind
 
 
+def one_side(staged: Staged) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """The delta as stored of a creation, [null, values], or of a deletion, [values, null]."""
+    old, new = staged.base, staged.entity
+    entity = new if old is None else old
+    values = {name: v for name in staged.kind.fields if (v := getattr(entity, name)) is not None}
+    return (None, values) if old is None else (values, None)
+
+
 def versions_text(kind: Kind, versions: Sequence[str]) -> str:
-    """facet -> version, as stored in rows; facets without a version are left out."""
-    return json_text({facet: version for facet, version in zip(kind.facets, versions, strict=True) if version})
+    """The versions of an entity, as stored in rows."""
+    return types.versions_text(zip(kind.facets, versions, strict=True))
 
 
 def versions_of(kind: Kind, document: dict[str, str]) -> tuple[Any, ...]:
-    """The inverse of :func:`versions_text`, with equal versions sharing one string."""
-    shared: dict[str, str] = {}
-    return tuple(shared.setdefault(v, v) if (v := document.get(facet)) else "" for facet in kind.facets)
+    """The versions of an entity from a row's facet -> version."""
+    return tuple([document.get(facet, "") for facet in kind.facets])
 
 
 def follow(model: Model, rows: Sequence[JournalRow], before: dict[Key, Entity | None] | None = None) -> list[Written]:

@@ -5,8 +5,7 @@ A *guarded* upsert writes an entity row: it replaces a row only if its own journ
 repeated statement harmless.
 
 PostgreSQL gets all rows of a statement as one JSON document: binding a row there costs more than writing it. A number
-that is not finite becomes NULL. COPY would be a third cheaper for the journal, but it waits without limit for a frozen
-client while the head is locked.
+that is not finite becomes NULL. COPY would be a fifth faster for 500 rows, and a fifth slower for 50.
 
 SQLite and MariaDB get ``executemany``: SQLite has no server, and MariaDB's driver makes statements of about 1 MB of it.
 A row above ``max_allowed_packet`` is refused here.
