@@ -14,9 +14,11 @@ That changes too often for the journal, so it is no part of a generation.
 
 from __future__ import annotations
 
+import collections
 import datetime
+import operator
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -231,6 +233,23 @@ class Model:
             for item in written:
                 self._put(self.kinds[item.kind], item)
             self.generation, self.mark = generation, mark
+            self._snapshot = None
+
+    def add(self, kind: str, entities: Sequence[Entity]) -> None:
+        """Add many entities that the model does not have, while it is made."""
+        with self._lock:
+            self._tables[kind].add_all({entity.id: entity for entity in entities})
+            for field in self.kinds[kind].indexes:
+                ids: dict[str, dict[str, None]] = collections.defaultdict(dict)
+                for entity, value in zip(entities, map(operator.attrgetter(field), entities), strict=True):
+                    if value.__class__ is str:
+                        ids[value][entity.id] = None
+                    elif value is not None:
+                        for one in index_values(value):
+                            ids[one][entity.id] = None
+                index = self._indexes[kind, field]
+                for one, found in ids.items():
+                    index.take(one, set(found))  # smaller than a set that grew
             self._snapshot = None
 
     def set_last_seen(self, kind: str, last_seen: Mapping[str, datetime.datetime]) -> None:

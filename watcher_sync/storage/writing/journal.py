@@ -10,7 +10,7 @@ that of an entity that existed.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -272,6 +272,16 @@ def versions_of(kind: Kind, document: dict[str, str]) -> tuple[Any, ...]:
     """The inverse of :func:`versions_text`, with equal versions sharing one string."""
     shared: dict[str, str] = {}
     return tuple(shared.setdefault(v, v) if (v := document.get(facet)) else "" for facet in kind.facets)
+
+
+def versions_reader(kind: Kind) -> Callable[[str], tuple[Any, ...]]:
+    """What turns the stored text into the versions: :func:`versions_of` for many rows, without sharing equal ones."""
+    names = [f"facet_{i}" for i in range(len(kind.facets))]
+    stored = msgspec.defstruct(
+        "Versions", [(name, str, "") for name in names], rename=dict(zip(names, kind.facets, strict=True)), gc=False
+    )
+    decode, values = msgspec.json.Decoder(stored).decode, msgspec.structs.astuple
+    return lambda text: values(decode(text))
 
 
 def follow(model: Model, rows: Sequence[JournalRow], before: dict[Key, Entity | None] | None = None) -> list[Written]:
