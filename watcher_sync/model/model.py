@@ -235,22 +235,23 @@ class Model:
             self.generation, self.mark = generation, mark
             self._snapshot = None
 
-    def add(self, kind: str, entities: Sequence[Entity]) -> None:
+    def add(self, kind: str, parts: Iterable[Sequence[Entity]]) -> None:
         """Add many entities that the model does not have, while it is made."""
-        with self._lock:
-            self._tables[kind].add_all({entity.id: entity for entity in entities})
-            for field in self.kinds[kind].indexes:
-                ids: dict[str, dict[str, None]] = collections.defaultdict(dict)
+        table, indexes = self._tables[kind], self.kinds[kind].indexes
+        found: dict[str, dict[str, set[str]]] = {field: collections.defaultdict(set) for field in indexes}
+        for entities in parts:
+            table.add_all({entity.id: entity for entity in entities})
+            for field, ids in found.items():
                 for entity, value in zip(entities, map(operator.attrgetter(field), entities), strict=True):
                     if value.__class__ is str:
-                        ids[value][entity.id] = None
+                        ids[value].add(entity.id)
                     elif value is not None:
                         for one in index_values(value):
-                            ids[one][entity.id] = None
-                index = self._indexes[kind, field]
-                for one, found in ids.items():
-                    index.take(one, set(found))  # smaller than a set that grew
-            self._snapshot = None
+                            ids[one].add(entity.id)
+        for field, ids in found.items():
+            for value, those in ids.items():
+                self._indexes[kind, field].take(value, set(those))  # half the size of a set that grew
+        self._snapshot = None
 
     def set_last_seen(self, kind: str, last_seen: Mapping[str, datetime.datetime]) -> None:
         """Store the newest of each time; ids need not exist (yet)."""

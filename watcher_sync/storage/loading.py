@@ -10,7 +10,9 @@ least a quarter of them are equal to others.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import gc
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -21,7 +23,7 @@ import sqlalchemy as sa
 from watcher_sync.model.kinds import Entity, Kind, Kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.tombstones import Tombstone
-from watcher_sync.storage.database.types import reader, utc_time
+from watcher_sync.storage.database.types import UtcDateTime, reader, time_as_text, utc_time
 from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import versions_of, versions_reader
@@ -44,8 +46,9 @@ def load_rows(connection: sa.Connection, tables: Tables, kinds: Kinds, only: Onl
     model = Model(kinds)
     position = read_position(connection, tables)
     wanted: Only = dict.fromkeys(kinds) if only is None else only
-    for name, ids in wanted.items():
-        _load_kind(connection, tables.entities[name], kinds[name], model, ids)
+    with _uncollected():
+        for name, ids in wanted.items():
+            _load_kind(connection, tables.entities[name], kinds[name], model, ids)
     t = tables.tombstones
     tombstones = sa.select(t)
     if only is not None:
@@ -65,23 +68,56 @@ def load_rows(connection: sa.Connection, tables: Tables, kinds: Kinds, only: Onl
     return model
 
 
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage collection meanwhile: it would search what is loaded, which has no reference cycles."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _load_kind(
     connection: sa.Connection, table: sa.Table, kind: Kind, model: Model, ids: Collection[str] | None
 ) -> None:
-    names = [column.name for column in table.columns]
-    raw: list[sa.ColumnElement[Any]] = [sa.type_coerce(c, sa.types.NULLTYPE).label(c.name) for c in table.columns]
-    options = connection.execution_options(yield_per=_CHUNK_ROWS)
     maker = _Maker(kind, table)
-    entities: list[Entity] = []
     seen: dict[str, datetime.datetime] = {}
-    for where in _conditions(table.c.id, ids):
-        for rows in options.execute(sa.select(*raw).where(where)).partitions():
-            entities += maker.entities(rows)
-            if kind.last_seen_field is not None:
-                at_id, at_time = names.index("id"), names.index(kind.last_seen_field)
-                seen.update((row[at_id], utc_time(row[at_time])) for row in rows if row[at_time] is not None)
-    model.add(kind.name, entities)
+
+    def parts() -> Iterator[list[Entity]]:
+        for where in _conditions(table.c.id, ids):
+            for rows in _read(connection, table, where):
+                yield maker.entities(rows)
+                if kind.last_seen_field is not None:
+                    seen.update(maker.last_seen(rows))
+
+    model.add(kind.name, parts())
     model.set_last_seen(kind.name, seen)
+
+
+def _read(
+    connection: sa.Connection, table: sa.Table, where: sa.ColumnElement[bool]
+) -> Iterator[Sequence[Sequence[Any]]]:
+    """The rows of a table as the driver gives them, but those of MariaDB as JSON.
+
+    Its driver is written in Python. A text for each row costs it a quarter of what a value for each column costs.
+    """
+    dialect = connection.dialect.name
+    is_json = dialect == "mysql"
+    columns: list[sa.ColumnElement[Any]] = [
+        time_as_text(c, dialect)
+        if is_json and isinstance(c.type, UtcDateTime)
+        else sa.type_coerce(c, sa.types.NULLTYPE)
+        for c in table.columns
+    ]
+    query = sa.select(sa.func.json_array(*columns, type_=sa.Text())) if is_json else sa.select(*columns)
+    for rows in connection.execution_options(yield_per=_CHUNK_ROWS).execute(query.where(where)).partitions():
+        yield [_decode_row(row[0]) for row in rows] if is_json else rows
+
+
+_decode_row: Final = msgspec.json.Decoder(list[Any]).decode
 
 
 def _conditions(column: sa.Column[Any], ids: Collection[str] | None) -> Iterator[sa.ColumnElement[bool]]:
@@ -135,6 +171,11 @@ class _Maker:
                 del self._caches[name]
             self._make = self._generated()
         return made
+
+    def last_seen(self, rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, datetime.datetime]]:
+        """Id and time of those that were seen."""
+        at_id, at_time = self._columns.index("id"), self._columns.index(self._kind.last_seen_field or "")
+        return ((row[at_id], utc_time(row[at_time])) for row in rows if row[at_time] is not None)
 
     def _generated(self) -> Callable[[Sequence[Any]], list[Entity]]:
         """A function of rows, with an expression for each field: a loop over fields would double its time."""

@@ -20,12 +20,16 @@ from watcher_sync.storage.writing.store import Store
 
 NOON = datetime.datetime(2026, 4, 5, 12, tzinfo=datetime.UTC)
 
+CONTROLS = "".join(map(chr, range(1, 32)))
+
 _INSTANCE: dict[str, Callable[[random.Random], Any]] = {
-    "name": lambda chance: chance.choice(("web", "dß", '"', "a\nb", "")) + str(chance.randrange(40)),
+    "name": lambda chance: (
+        chance.choice(("web", "ß\U0001f600", '"\\/', "\u2028\x7f", CONTROLS, "")) + str(chance.randrange(40))
+    ),
     "host_name": lambda chance: str(chance.random()),
     "host": lambda chance: f"host-{chance.randrange(20)}",
     "locked": lambda chance: chance.random() < 0.5,
-    "memory_mb": lambda chance: chance.choice((0, 1, 2048, 2**40)),
+    "memory_mb": lambda chance: chance.choice((0, 1, 2048, 2**62)),
     "extra_specs": lambda chance: {"one": chance.choice((1, 1.0, True, None, "1"))},
     "tags": lambda chance: chance.choice(([], ["a"], ["a", "b"])),
     "ip_addresses": lambda chance: [f"10.0.0.{chance.randrange(200)}"] * chance.randrange(3),
@@ -34,7 +38,7 @@ _INSTANCE: dict[str, Callable[[random.Random], Any]] = {
 }
 _NODE: dict[str, Callable[[random.Random], Any]] = {
     "forced_down": lambda chance: chance.random() < 0.5,
-    "vcpu_ratio": lambda chance: chance.choice((0.0, 1.0, 16.0, 0.1 + 0.2)),
+    "vcpu_ratio": lambda chance: chance.choice((0.0, 1.0, 16.0, 0.1 + 0.2, 1e300, 5e-324)),
     "inventories": lambda chance: {"VCPU": {"ratio": chance.choice((1, 1.5)), "total": chance.randrange(9)}},
 }
 

@@ -104,7 +104,7 @@ def converter(column: sa.types.TypeEngine[Any], dialect: str) -> Callable[[Any],
 
 
 def reader(column: sa.types.TypeEngine[Any]) -> Callable[[Any], Any] | None:
-    """How a value of this column, as the driver gives it, is turned into that of the model; None: as it is.
+    """How a value of this column, as the driver or JSON has it, is turned into that of the model; None: as it is.
 
     The value is not NULL.
     """
@@ -112,6 +112,8 @@ def reader(column: sa.types.TypeEngine[Any]) -> Callable[[Any], Any] | None:
         return _decode
     if isinstance(column, UtcDateTime):
         return utc_time
+    if isinstance(column, sa.Double):
+        return float
     return bool if isinstance(column, sa.Boolean) else None
 
 
