@@ -98,11 +98,15 @@ class PastModel:
             else:
                 for rows in in_parts(connection, unchanged, table.c.id, copied.index(table.c.id), ordered=False):
                     put(list(map(tuple, rows)))
-            # Those that were created later are not read: they may be most of the table.
+            later = sa.select(*columns).where(table.c.seq > self.seq)
             changed = moved | {i for i, then in before.items() if then is not None and not then.is_whole}
-            for ids in parts_of_ids(changed):
-                query = sa.select(*columns).where(table.c.seq > self.seq, table.c.id.in_(ids))
-                put(rewrite.present(connection.execute(query).all(), before))
+            # To find a row by its id costs more than to pass over one that was created later.
+            if len(changed) > sum(then is None for then in before.values()):
+                parts = in_parts(connection, later, table.c.id, copied.index(table.c.id), ordered=False)
+            else:
+                parts = (connection.execute(later.where(table.c.id.in_(ids))).all() for ids in parts_of_ids(changed))
+            for rows in parts:
+                put(rewrite.present(rows, before))
             put(rewrite.deleted(before))
             own.exec_driver_sql(f"CREATE UNIQUE INDEX main.ix_{table.name}_id ON {table.name} (id)")
             pages = own.exec_driver_sql("PRAGMA page_count").scalar_one()
@@ -166,19 +170,22 @@ class _Rewriter:
         self._kind = kind
         self._position = {name: i for i, name in enumerate(names)}
         self._convert = {name: _converter(field.python) for name, field in kind.fields.items()}
+        self._undone = {n: (self._position[n], c) for n, c in self._convert.items() if n != kind.last_seen_field}
+        """Field that the journal has -> its position, and how its value is stored."""
 
     def present(self, rows: Sequence[Sequence[Any]], before: Mapping[str, Before | None]) -> list[tuple[Any, ...]]:
         """The rows of entities that existed at the seq, from rows that were changed later."""
-        found = []
+        found, at_id, at_seq, undone = [], self._position["id"], self._position["seq"], self._undone
         for row in rows:
-            then = before.get(row[self._position["id"]], _UNCHANGED)
+            then = before.get(row[at_id], _UNCHANGED)
             if then is None or then.is_whole:
                 continue
             values = list(row)
-            values[self._position["seq"]] = None
+            values[at_seq] = None
             for name, value in then.values.items():
-                if name in self._convert and name != self._kind.last_seen_field:
-                    values[self._position[name]] = self._stored(name, value)
+                if (field := undone.get(name)) is not None:
+                    position, convert = field
+                    values[position] = value if value is None or convert is None else convert(value)
             found.append(tuple(values))
         return found
 
