@@ -36,6 +36,10 @@ _INSTANCE: dict[str, Callable[[random.Random], Any]] = {
     "created_at": lambda chance: NOON + datetime.timedelta(microseconds=chance.choice((0, 1, 500_000))),
     "updated_at": lambda chance: NOON + datetime.timedelta(seconds=chance.randrange(10**6)),
 }
+_AGGREGATE: dict[str, Callable[[random.Random], Any]] = {
+    "hosts": lambda chance: sorted({f"host-{chance.randrange(25)}" for _ in range(chance.randrange(4))}),
+    "number": lambda chance: chance.randrange(9),
+}
 _NODE: dict[str, Callable[[random.Random], Any]] = {
     "forced_down": lambda chance: chance.random() < 0.5,
     "vcpu_ratio": lambda chance: chance.choice((0.0, 1.0, 16.0, 0.1 + 0.2, 1e300, 5e-324)),
@@ -58,6 +62,7 @@ def _fill(store: Store) -> Model:
     changes: list[Any] = [_upsert("instance", f"i-{n}", _INSTANCE, n) for n in range(60)]
     changes += [_upsert("compute_node", f"host-{n}", _NODE, n) for n in range(25)]
     changes += [meter(f"m-{n}", owner=f"o-{n % 3}", reading=n) for n in range(7)]
+    changes += [_upsert("aggregate", f"a-{n}", _AGGREGATE, n) for n in range(9)]
     changes += [Delete("instance", f"i-{n}", "9999") for n in range(5)]
     commit(cycle, *(told(n, change) for n, change in enumerate(changes)))
     return cycle.model
@@ -113,11 +118,13 @@ def test_a_name_that_no_other_entity_has_is_one_object_in_its_entity(
     monkeypatch.setattr(loading, "_CHUNK_ROWS", 5)
     monkeypatch.setattr(loading, "_SAMPLE", 5)
     names = [f"server-{n}" for n in range(20)]
-    changes = [Upsert("instance", n, "1", by_facet("instance", name=n, host_name=n, node="a-node")) for n in names]
+    same = [{"name": name, "host_name": name, "node": "a-node", "host": f"h-{n % 15}"} for n, name in enumerate(names)]
+    changes = [Upsert("instance", values["name"], "1", by_facet("instance", **values)) for values in same]
     commit(cycle_on(store), *(told(n, change) for n, change in enumerate(changes)))
     instances: list[Any] = list(store.load().snapshot().all("instance"))
     assert [each.id for each in instances if each.name is not each.host_name] == []
     assert len({id(each.node) for each in instances}) == 1
+    assert len({id(each.host) for each in instances}) == 15
 
 
 def _texts(model: Model, kind: str) -> list[str]:
