@@ -14,9 +14,11 @@ That changes too often for the journal, so it is no part of a generation.
 
 from __future__ import annotations
 
+import collections
 import datetime
+import operator
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -233,6 +235,24 @@ class Model:
                 self._put(self.kinds[item.kind], item)
             self.generation, self.mark = generation, mark
             self._snapshot = None
+
+    def add(self, kind: str, parts: Iterable[Sequence[Entity]]) -> None:
+        """Add many entities that the model does not have, while it is made."""
+        table, indexes = self._tables[kind], self.kinds[kind].indexes
+        found: dict[str, dict[str, set[str]]] = {field: collections.defaultdict(set) for field in indexes}
+        for entities in parts:
+            table.add_all({entity.id: entity for entity in entities})
+            for field, ids in found.items():
+                for entity, value in zip(entities, map(operator.attrgetter(field), entities), strict=True):
+                    if value.__class__ is str:
+                        ids[value].add(entity.id)
+                    elif value is not None:
+                        for one in index_values(value):
+                            ids[one].add(entity.id)
+        for field, ids in found.items():
+            for value, those in ids.items():
+                self._indexes[kind, field].take(value, set(those))  # half the size of a set that grew
+        self._snapshot = None
 
     def set_last_seen(self, kind: str, last_seen: Mapping[str, datetime.datetime]) -> None:
         """Store the newest of each time; ids need not exist (yet)."""

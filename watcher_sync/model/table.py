@@ -10,7 +10,7 @@ Written by one thread; readers hold only what :meth:`Table.frozen` gave them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
@@ -78,6 +78,12 @@ class Table(Generic[V]):
         if self._epochs[i] != self._epoch:
             self._own(i)
         self._shards[i][key] = value
+
+    def add_all(self, values: Mapping[str, V]) -> None:
+        """Insert or replace many."""
+        shards = [self._own(i) for i in range(_SHARDS)]
+        for key, value in values.items():
+            shards[hash(key) & _MASK][key] = value
 
     def discard(self, key: str) -> None:
         """Remove the key if it is there."""

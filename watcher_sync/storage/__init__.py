@@ -9,5 +9,6 @@
 
 ``drifts``       Differences between model and live system, since when they are, and the end of those that are healed
 ``epochs``       Recognises a database that went back in time
-``table_model``  The model as the tables have it: loaded at a start, or read one entity at a time
+``loading``      Loads the model from the tables
+``table_model``  The model as the tables have it, read one entity at a time
 """

@@ -19,7 +19,7 @@ from oslo_log import log as logging
 from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged, LeaseLost
 from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.model.model import Key, Model, Written
-from watcher_sync.storage.table_model import Only
+from watcher_sync.storage.loading import Only
 from watcher_sync.storage.writing.journal import JournalRow, StoredRow, apply
 from watcher_sync.webhooks.planner import Planner
 from watcher_sync.webhooks.resources import WorkerResources

@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import strategies as st
 
+from tests.functional.storage.conftest import on_one_database
 from tests.functional.storage.listing import read_page
 from tests.functional.storage.writing import cycle_on
 from tests.simulated import NOON, by_facet, told
@@ -154,6 +155,77 @@ def test_the_past_equals_the_dumps_that_were_taken_then(
             (change, has_values) for change in ("created", "updated", "deleted") for has_values in (True, False)
         }
         assert connection.execute(store.tables.journal.select().where(journal.kind == "compute_node")).first()
+
+
+def test_a_copy_is_of_the_state_that_the_request_sees_while_others_write(store: Store, past: PastModels) -> None:
+    cycle = cycle_on(store)
+
+    def write(version: int, *ids: str) -> None:
+        events = [told(f"{version}{i}", made(version, "instance", i, {"vcpus": version})) for i in ids]
+        cycle.run(Batch(events=events))
+
+    write(1, *"abcdef")
+    then = cycle.model.generation
+    write(2, "a", "b", "g")
+    with store.connect() as connection:
+        if connection.dialect.name == "postgresql":
+            connection = connection.execution_options(isolation_level="REPEATABLE READ")
+        head = read_position(connection, store.tables)
+        write(3, "a", "c", "h")
+        cycle.run(Batch(events=[told("4", made(4, "instance", "d", None), made(4, "aggregate", "x", {"name": "x"}))]))
+        write(5, "d", "e")
+        with past.reading(connection, head, then, ["instance"]) as copy:
+            found = copy.exec_driver_sql("SELECT id, vcpus, seq FROM instances ORDER BY id").all()
+    assert [row[:2] for row in found] == [(i, 1) for i in "abcdef"]
+    assert [row.seq for row in found] == [None, None, 3, 4, 5, 6]
+
+
+def test_a_host_that_was_made_again_is_the_one_of_before(store: Store, past: PastModels) -> None:
+    cycle = cycle_on(store)
+    history: list[tuple[str, dict[str, Any] | None]] = [
+        ("again", {"status": "enabled"}), ("moved", {"status": "enabled"}), ("same", {"status": "enabled"}),
+        ("again", None), ("again", {"vcpus": 1}), ("again", {"vcpus": 2}), ("again", {"vcpus": 2}),
+        ("moved", {"status": "enabled"}), ("later", {"vcpus": 1}), ("later", {"vcpus": 1}),
+    ]  # fmt: skip
+    for version, (entity_id, values) in enumerate(history, 1):
+        cycle.run(Batch(events=[told(version, made(version, "compute_node", entity_id, values))]))
+    table = store.tables.entities["compute_node"]
+    with store.database.begin() as connection:
+        connection.execute(sa.update(table).values(last_heard=NOON))
+    with store.connect() as connection:
+        head = read_position(connection, store.tables)
+        with past.reading(connection, head, 3, ["compute_node"]) as copy:
+            found = copy.exec_driver_sql("SELECT id, status, vcpus, last_heard FROM compute_nodes ORDER BY id").all()
+    assert found == [(name, "enabled", None, None) for name in ("again", "moved", "same")]
+
+
+@pytest.mark.parametrize("any_migrated_url", ["sqlite"], indirect=True)
+def test_rows_of_an_sqlite_file_that_did_not_change_are_copied_without_being_read(
+    store: Store, past: PastModels
+) -> None:
+    cycle = cycle_on(store)
+    cycle.run(Batch(events=[told(n, made(n, "instance", f"i{n}", {"vcpus": 1})) for n in range(1, 9)]))
+    statements: list[str] = []
+    sa.event.listen(store.database, "after_cursor_execute", lambda *given: statements.append(given[2]))
+    with store.connect() as connection:
+        head = read_position(connection, store.tables)
+        with past.reading(connection, head, 8, ["instance"]) as copy:
+            assert copy.exec_driver_sql("SELECT count(*) FROM instances").scalar() == 8
+    assert statements
+    assert not [statement for statement in statements if "FROM instances" in statement]
+
+
+@on_one_database
+def test_rows_of_another_history_of_the_file_are_not_copied(
+    store: Store, past: PastModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cycle = cycle_on(store)
+    cycle.run(Batch(events=[told(1, made(1, "instance", "a", {"vcpus": 1}))]))
+    monkeypatch.setattr(past_models, "continues", lambda *_: False)
+    with store.connect() as connection:
+        head = read_position(connection, store.tables)
+        with past.reading(connection, head, 1, ["instance"]) as copy:
+            assert copy.exec_driver_sql("SELECT id, vcpus FROM instances").all() == [("a", 1)]
 
 
 @pytest.mark.parametrize("any_migrated_url", ["mariadb"], indirect=True)

@@ -22,7 +22,7 @@ from watcher_sync.storage.database.types import delta_of_text
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import is_of_kind
 
-CHUNK_ROWS: Final = 5_000
+CHUNK_ROWS: Final = 1000
 """Rows that are read at once."""
 _MAX_IDS: Final = 500
 """Ids in one statement."""
@@ -39,21 +39,28 @@ class Before(msgspec.Struct):
 
 
 def read_before(
-    connection: sa.Connection, tables: Tables, kind: Kind, seq: int, *, entity_id: str | None = None
+    connection: sa.Connection,
+    tables: Tables,
+    kind: Kind,
+    seq: int,
+    *,
+    entity_id: str | None = None,
+    moved: set[str] | None = None,
 ) -> dict[str, Before | None]:
     """Id -> what later rows say about the entity at a seq; None: it did not exist.
 
-    An entity that is not named is as it is now.
+    The values of an entity that is not named are those of now.
 
     :param connection: with one consistent state of the database.
     :param entity_id: the only entity of interest; None: all of the kind.
+    :param moved: gets the ids of later rows that have no values: these entities have a later seq, if they exist.
     """
     t = tables.journal
-    query = (
-        sa.select(t.c.seq, t.c.entity_id, t.c.change, sa.type_coerce(t.c.delta, sa.Text()))
-        .where(t.c.seq > seq)
-        .where(sa.or_(t.c.change != "updated", sa.type_coerce(t.c.delta, sa.Text()) != _EMPTY))
-    )
+    text = sa.type_coerce(t.c.delta, sa.Text())
+    delta_but_of_creation = sa.case((t.c.change != "created", text))
+    query = sa.select(t.c.seq, t.c.entity_id, t.c.change, delta_but_of_creation).where(t.c.seq > seq)
+    if moved is None:
+        query = query.where(sa.or_(t.c.change != "updated", text != _EMPTY))
     if entity_id is None:
         query = query.where(t.c.kind == kind.name)
     else:
@@ -61,13 +68,16 @@ def read_before(
     found: dict[str, Before | None] = {}
     for rows in in_parts(connection, query, t.c.seq, 0):
         for _seq, key, change, delta in rows:
+            if moved is not None and change == "updated" and delta == _EMPTY:
+                moved.add(key)
+                continue
             if key not in found:
                 if change == "created":
                     found[key] = None
                     continue
                 found[key] = Before({})
             before = found[key]
-            if before is None or before.is_whole:
+            if before is None or before.is_whole or change == "created":
                 continue
             for name, (old, _) in delta_of_text(delta).items():
                 before.values.setdefault(name, old)
@@ -76,27 +86,31 @@ def read_before(
 
 
 def in_parts(
-    connection: sa.Connection, query: sa.Select[Any], key: sa.Column[Any], position: int
+    connection: sa.Connection, query: sa.Select[Any], key: sa.Column[Any], position: int, *, ordered: bool = True
 ) -> Iterator[Sequence[Any]]:
-    """The rows of a query in the order of a unique column, some thousand at a time.
+    """The rows of a query, some at a time.
 
     MariaDB's driver reads a whole result into memory. If it does not, the server ends the connection of a client that
     takes the rows slowly. So each part is a query of its own there.
 
     :param connection: with one consistent state of the database.
+    :param key: a unique column.
     :param position: that of the column among those of the query.
+    :param ordered: whether the order has to be that of the column, which may cost more.
     """
-    ordered = query.order_by(key)
-    if connection.dialect.name != "mysql":
-        with connection.execute(ordered, execution_options={"yield_per": CHUNK_ROWS}) as result:
+    is_streamed = connection.dialect.name != "mysql"
+    if ordered or not is_streamed:
+        query = query.order_by(key)
+    if is_streamed:
+        with connection.execute(query, execution_options={"yield_per": CHUNK_ROWS}) as result:
             yield from result.partitions(CHUNK_ROWS)
         return
-    rows = connection.execute(ordered.limit(CHUNK_ROWS)).all()
+    rows = connection.execute(query.limit(CHUNK_ROWS)).all()
     while rows:
         yield rows
         if len(rows) < CHUNK_ROWS:
             return
-        rows = connection.execute(ordered.where(key > rows[-1][position]).limit(CHUNK_ROWS)).all()
+        rows = connection.execute(query.where(key > rows[-1][position]).limit(CHUNK_ROWS)).all()
 
 
 def read_item_at(
@@ -138,7 +152,7 @@ def last_writes(connection: sa.Connection, tables: Tables, kind: str, ids: Colle
     texts = [sa.type_coerce(column, sa.Text()) for column in (t.c.delta, t.c.versions)]
     wrote = sa.or_(t.c.change != "updated", *(text != _EMPTY for text in texts))
     found: dict[str, int] = {}
-    for part in _parts(ids):
+    for part in parts_of_ids(ids):
         query = (
             sa.select(t.c.entity_id, sa.func.max(t.c.seq))
             .where(t.c.entity_id.in_(part), t.c.seq <= seq, is_of_kind(t, kind), wrote)
@@ -148,6 +162,7 @@ def last_writes(connection: sa.Connection, tables: Tables, kind: str, ids: Colle
     return found
 
 
-def _parts(keys: Collection[Any]) -> Iterable[list[Any]]:
-    every = list(keys)
-    return (every[start : start + _MAX_IDS] for start in range(0, len(every), _MAX_IDS))
+def parts_of_ids(keys: Collection[Any]) -> Iterable[list[Any]]:
+    """Ids, as many as one statement has."""
+    every, size = list(keys), min(_MAX_IDS, CHUNK_ROWS)
+    return (every[start : start + size] for start in range(0, len(every), size))

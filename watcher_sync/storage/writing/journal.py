@@ -10,7 +10,8 @@ that of an entity that existed.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -269,7 +270,8 @@ def one_side(staged: Staged) -> tuple[dict[str, Any] | None, dict[str, Any] | No
     """The delta as stored of a creation, [null, values], or of a deletion, [values, null]."""
     old, new = staged.base, staged.entity
     entity = new if old is None else old
-    values = {name: v for name in staged.kind.fields if (v := getattr(entity, name)) is not None}
+    kind = staged.kind
+    values = {n: v for n, v in zip(kind.fields, kind.values(entity), strict=True) if v is not None}
     return (None, values) if old is None else (values, None)
 
 
@@ -281,6 +283,21 @@ def versions_text(kind: Kind, versions: Sequence[str]) -> str:
 def versions_of(kind: Kind, document: dict[str, str]) -> tuple[Any, ...]:
     """The versions of an entity from a row's facet -> version."""
     return tuple([document.get(facet, "") for facet in kind.facets])
+
+
+def versions_reader(kind: Kind) -> Callable[[str], tuple[Any, ...]]:
+    """What turns the stored text into the versions: :func:`versions_of` for many rows."""
+    positions, none = kind.facet_position, kind.no_versions
+    places = functools.lru_cache(maxsize=4096)(lambda names: [positions[n] for n in names.split() if n in positions])
+
+    def read(text: str) -> tuple[Any, ...]:
+        versions: list[str] = [*none]
+        for version, names in types.facets_of_text(text).items():
+            for place in places(names):
+                versions[place] = version
+        return tuple(versions)
+
+    return read
 
 
 def follow(model: Model, rows: Sequence[JournalRow], before: dict[Key, Entity | None] | None = None) -> list[Written]:

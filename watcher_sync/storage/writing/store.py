@@ -45,9 +45,9 @@ from watcher_sync.storage.database.database_time import DatabaseTime
 from watcher_sync.storage.database.time_limits import CommitWatch
 from watcher_sync.storage.epochs import Position, position_of
 from watcher_sync.storage.groups.operation_leases import lock_leases
+from watcher_sync.storage.loading import Only, load_rows
 from watcher_sync.storage.schema.tables import tables_of
 from watcher_sync.storage.stored.quotas import Connect, DroppedEvents, EventQuotas
-from watcher_sync.storage.table_model import Only, load_rows
 from watcher_sync.storage.writing import journal
 from watcher_sync.storage.writing.commits import Commit, CommitWriter, Prepared, explain_refusal, require_lease
 from watcher_sync.storage.writing.entity_rows import read_last_seen, write_last_seen
