@@ -75,7 +75,10 @@ class IndexOverlay:
             now = getattr(after, field) if after is not None else None
             if was is now or was == now:
                 continue
-            old, new = index_values(was), index_values(now)
+            old: Collection[str] = index_values(was)
+            new: Collection[str] = index_values(now)
+            if len(old) > 1 and len(new) > 1:  # an aggregate may have thousands of hosts
+                old, new = set(old), set(new)
             where = (kind.name, field)
             for value in old:
                 if value not in new:

@@ -7,8 +7,10 @@ import msgspec
 import pytest
 
 from tests.simulated import new_model, play, telling, told
+from watcher_sync.model import overlay
 from watcher_sync.model.changes import Delete, Outcome, Upsert
 from watcher_sync.model.entities import zone_of_host
+from watcher_sync.model.table import index_values
 
 
 def instance(version, host, entity_id="vm"):
@@ -192,6 +194,25 @@ def test_a_host_that_joins_an_aggregate_has_no_other_zone_computed_than_its_own(
     computed.clear()
     apply(model, aggregate("4", [*hosts, "late"], "az2"))
     assert set(computed) == {*hosts, "late"}
+
+
+def test_the_hosts_of_an_aggregate_are_each_compared_with_a_few_others(model, monkeypatch):
+    compared = 0
+
+    class Compared(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    monkeypatch.setattr(overlay, "index_values", lambda value: tuple(map(Compared, index_values(value))))
+    hosts = [f"host{number}" for number in range(300)]
+    apply(model, aggregate("1", hosts, "az1"), aggregate("2", [*hosts[1:], "late"], "az1"))
+    assert compared < 10 * len(hosts)
+    assert [len(model.by("aggregate", "hosts", host)) for host in ("host0", "host1", "late")] == [0, 1, 1]
 
 
 def test_an_instance_that_comes_to_a_known_host_has_no_zone_computed(model, computed):

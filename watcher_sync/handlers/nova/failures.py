@@ -86,16 +86,16 @@ def failed(instance_id: str, failure: ActionFailure) -> tuple[Change, ...]:
 
 
 def remembered(view: View, host: str, failure: ActionFailure) -> tuple[Change, ...]:
-    """The change of the host that remembers a failure; none if the host is unknown, or was created after it.
+    """The change of the host that remembers a failure; none if the host is unknown.
 
     Of two failures of one request the guard takes the later, because a host with the earlier has an older version.
     """
     node = view.get("compute_node", host)
-    if not isinstance(node, ComputeNode) or failure.version < (created := _created(node)):
+    if not isinstance(node, ComputeNode):
         return ()
     failures: dict[str, Any] = dict(node.failures or {})
     failures[failure.request_id] = {"version": failure.version, "type": failure.type, "message": failure.message}
-    fields, version = _memory(failures, created)
+    fields, version = _memory(failures, _created(node))
     return (Upsert("compute_node", host, version, {FACET: fields}),)
 
 
