@@ -31,6 +31,7 @@ from tests.benchmarks import (  # noqa: E402 - threads first
     decoding,
     feeding,
     filtering,
+    growth,
     jetstream,
     machine,
     memory,
@@ -67,6 +68,7 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "watch": watch.watch,
     "snapshots": memory.snapshots,
     "memory": memory.memory,
+    "growth": growth.growth,
 }
 """In this order: what leaves much in memory comes last."""
 

@@ -57,12 +57,14 @@ class Scale(msgspec.Struct, frozen=True):
     """Good events of the replay with and without poison."""
     many: int
     """Instances of the large snapshot."""
+    growth: tuple[int, ...]
+    """Servers of each cloud of the growth; the first is the reference."""
 
 
 FULL = Scale(hosts=1000, instances=20_000, changes=5_000, pairs=3, messages=10_000, naive=2_000, lone=100,
-             slice=15_000, many=100_000)  # fmt: skip
+             slice=15_000, many=100_000, growth=(20_000, 200_000, 1_000_000))  # fmt: skip
 QUICK = Scale(hosts=100, instances=2_000, changes=500, pairs=1, messages=4_000, naive=300, lone=20,
-              slice=4_000, many=100_000)  # fmt: skip
+               slice=4_000, many=100_000, growth=(2_000, 20_000))  # fmt: skip
 
 
 class Place:
