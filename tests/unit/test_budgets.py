@@ -18,10 +18,10 @@ from tests.tracing import Walk
 PAGE = Path(__file__).parents[2] / "doc/source/contributor/architecture.rst"
 
 BUDGETS = {
-    "instance.update": (198, 42),
-    "DCM event": (203, 42),
-    "pod of no instance": (241, 39),
-    "pod of a VNF instance": (386, 46),
+    "instance.update": (193, 42),
+    "DCM event": (201, 42),
+    "pod of no instance": (239, 39),
+    "pod of a VNF instance": (382, 46),
     "GET /v1/instances": (74, 12),
     "webhook delivery": (106, 13),
     "gRPC watch event": (45, 8),
