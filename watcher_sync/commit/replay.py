@@ -65,6 +65,8 @@ def replay(
 ) -> dict[str, float]:
     """Commit the events in order, in batches; each is dispatched while the database writes the one before it.
 
+    A commit without an answer is repeated once. If the database has it, its events are counted as duplicates or stale.
+
     :param authority: decides which events may come; None: that of recordings.
     :param limits: what ``[engine]`` limits; None: the defaults.
     :returns: ``read``, each outcome, and ``seconds``; without the parked events of others.
@@ -90,8 +92,12 @@ def replay(
         return True
 
     pipeline: Pipeline[None] = Pipeline(cycle, again=commit_again, settle=lambda _owner, _committed: None)
-    for chunk in portions(events, batch_size):
-        pipeline.add(None, Batch(events=chunk))
+    try:
+        for chunk in portions(events, batch_size):
+            pipeline.add(None, Batch(events=chunk))
+    except Exception:  # of the events: what is under way to the database is theirs, too
+        pipeline.end()
+        raise
     pipeline.end()
     return _finish(store, cycle, stats, began)
 

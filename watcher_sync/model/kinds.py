@@ -17,6 +17,7 @@ copies references only.
 from __future__ import annotations
 
 import datetime
+import keyword
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, Final, NoReturn, TypeVar
@@ -171,6 +172,9 @@ class Kind:
         for facet in self.facets:
             if facet.split() != [facet]:
                 raise TypeError(f"kind {self.name}: the facet {facet!r} has white space")
+        for field in self.fields:
+            if keyword.iskeyword(field):
+                raise TypeError(f"kind {self.name}: {field!r} cannot be the name of a field")
         for field in self.filter_indexes:
             if not self.fields[field].is_within(MAX_INDEXED_CHARS):
                 raise TypeError(f"kind {self.name}: {field} is too long for an index")

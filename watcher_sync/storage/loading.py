@@ -14,7 +14,7 @@ import contextlib
 import datetime
 import gc
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -102,19 +102,31 @@ def _read(
 ) -> Iterator[Sequence[Sequence[Any]]]:
     """The rows of a table as the driver gives them, but those of MariaDB as JSON.
 
-    Its driver is written in Python. A text for each row costs it a quarter of what a value for each column costs.
+    Its driver is written in Python. A text for each row costs it a quarter of what a value for each column costs. The
+    server has NULL for a row that is longer than ``max_allowed_packet`` as JSON.
     """
-    dialect = connection.dialect.name
-    is_json = dialect == "mysql"
-    columns: list[sa.ColumnElement[Any]] = [
-        time_as_text(c, dialect)
-        if is_json and isinstance(c.type, UtcDateTime)
-        else sa.type_coerce(c, sa.types.NULLTYPE)
-        for c in table.columns
-    ]
-    query = sa.select(sa.func.json_array(*columns, type_=sa.Text())) if is_json else sa.select(*columns)
-    for rows in connection.execution_options(yield_per=_CHUNK_ROWS).execute(query.where(where)).partitions():
-        yield [_decode_row(row[0]) for row in rows] if is_json else rows
+    if connection.dialect.name != "mysql":
+        yield from _rows(connection, sa.select(*_raw(table.columns)), where)
+        return
+    columns = [time_as_text(c, "mysql") if isinstance(c.type, UtcDateTime) else c for c in table.columns]
+    row_as_json = sa.func.json_array(*_raw(columns), type_=sa.Text())
+    large: list[str] = []
+    for rows in _rows(connection, sa.select(table.c.id, row_as_json), where):
+        large += [row[0] for row in rows if row[1] is None]
+        yield [_decode_row(row[1]) for row in rows if row[1] is not None]
+    for some in _conditions(table.c.id, large):
+        yield from _rows(connection, sa.select(*_raw(table.columns)), some)
+
+
+def _raw(columns: Iterable[sa.ColumnElement[Any]]) -> list[sa.ColumnElement[Any]]:
+    """The columns without a conversion."""
+    return [sa.type_coerce(column, sa.types.NULLTYPE) for column in columns]
+
+
+def _rows(
+    connection: sa.Connection, query: sa.Select[Any], where: sa.ColumnElement[bool]
+) -> Iterator[Sequence[Sequence[Any]]]:
+    return connection.execution_options(yield_per=_CHUNK_ROWS).execute(query.where(where)).partitions()
 
 
 _decode_row: Final = msgspec.json.Decoder(list[Any]).decode

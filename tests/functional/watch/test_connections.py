@@ -56,7 +56,7 @@ def test_pings_go_to_who_offers_them_and_their_answers_count(store: Store) -> No
 
 
 def test_a_bookmark_never_overtakes_an_event(store: Store) -> None:
-    with serving(store, ping_interval=0.005) as site, channel_to(site.port) as channel:
+    with serving(store, ping_interval=0.005, max_queued_events=4_000) as site, channel_to(site.port) as channel:
         instances = Instances(store)
         for _ in range(10):
             instances.write(range(100))

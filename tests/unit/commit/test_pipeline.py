@@ -23,6 +23,7 @@ from watcher_sync.engine.intake import JOINED_BATCHES, max_in_hand
 from watcher_sync.events import OSLO
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld
 from watcher_sync.model.changes import Upsert
+from watcher_sync.sources.replay import ReadingStopped
 
 
 def instance(entity_id, version="1"):
@@ -298,3 +299,28 @@ def test_a_replay_dispatches_a_batch_while_the_database_writes_the_one_before_it
     events = [msgspec.structs.replace(event, envelope=OSLO) for event in two]
     assert replay(store, telling(), events, batch_size=1)["applied"] == 2
     assert log == ["begun", "dispatched", "awaited", "begun", "awaited"]
+
+
+def test_a_replay_whose_events_end_with_an_error_commits_the_whole_batches_before_it(store):
+    plain, last = store.begin, []
+
+    class Unwritten(Future):
+        """Writes when it is waited for."""
+
+        def result(self, timeout=None):
+            return plain(last.pop()).result(deadline(10))
+
+    def begin(prepared):
+        last.append(prepared)
+        return Unwritten()
+
+    def events():
+        for number, name in enumerate("abc"):
+            yield msgspec.structs.replace(told(number, instance(name)), envelope=OSLO)
+        raise ReadingStopped("the child ended")
+
+    store.begin = begin
+    with pytest.raises(ReadingStopped, match="the child ended"):
+        replay(store, telling(), events(), batch_size=1)
+    assert last == []
+    assert store.load().snapshot().ids("instance") == ["a", "b", "c"]

@@ -104,6 +104,7 @@ def test_the_same_class_may_be_added_twice():
         ({"references": (Reference("owner", "instance"),)}, "kind thing: the reference owner needs an index"),
         ({"derived": (Derived("colour", lambda view, entity: None),)}, "kind thing: colour is not a field"),
         ({"fields": {"owner": Annotated[str, In("a b")]}, "anchor": "a b"}, "the facet 'a b' has white space"),
+        ({"fields": {"from": Annotated[str | None, In("state")]}}, "kind thing: 'from' cannot be the name of a field"),
         ({"fields": {"owner": Annotated[int | str, In("state")]}}, "one type, or one type and None"),
         ({"fields": {"owner": Annotated[object, In("state")]}}, "cannot be a field of an entity"),
     ],
