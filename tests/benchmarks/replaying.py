@@ -48,7 +48,7 @@ def replay(bench: Bench) -> list[Figure]:
             what="... against a bare sqlite3 upsert of the same rows",
             unit="events/s",
             reference_unit="rows/s",
-            budget=Budget(">=", 0.35),
+            budget=Budget(">=", 0.55),
         ),
         against(
             shortest,
