@@ -135,8 +135,7 @@ class Kind:
         self._max_bytes = {field.name: field.max_bytes for field in self.fields.values() if field.max_bytes}
         self.limited = frozenset(self._max_bytes)
         """The fields whose bytes are limited."""
-        self.facet_names = {facet: frozenset(names) for facet, names in self.facet_fields.items()}
-        self.plan = {facet: (self.facet_position[facet], names) for facet, names in self.facet_names.items()}
+        self.plan = {facet: (self.facet_position[facet], frozenset(self.facet_fields[facet])) for facet in self.facets}
         """Facet -> its position among the versions, and its fields."""
         self._patch = msgspec.defstruct(
             f"{cls.__name__}Patch",
@@ -198,7 +197,7 @@ class Kind:
 
     def unknown_field(self, facet: str, values: Mapping[str, Any]) -> NoReturn:
         """:raises InvalidEvent: naming the first of these fields that the facet does not have."""
-        unknown = min(values.keys() - self.facet_names[facet])
+        unknown = min(values.keys() - self.facet_fields[facet])
         raise InvalidEvent(f"{self.name}: the facet {facet} has no field {unknown!r}")
 
     def check_values(self, values: Mapping[str, Any]) -> None:

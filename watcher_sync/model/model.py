@@ -50,16 +50,20 @@ class Staged(msgspec.Struct, gc=False):
     revives: bool = False
     """Whether the entity was remembered as deleted, before the batch or within it."""
 
-    def delta(self) -> dict[str, tuple[Any, Any]]:
-        """field -> (old, new) of the public fields that differ; empty when only versions moved."""
+    def delta(self) -> dict[str, Any] | tuple[dict[str, Any] | None, dict[str, Any] | None]:
+        """What differs, as the journal stores it.
+
+        An update is field -> (old, new) of the public fields that differ, and empty when only versions moved. A
+        creation is (None, values) and a deletion (values, None), without the values that are None.
+        """
         base, entity = self.base, self.entity
         if base is entity:
             return {}
         fields = self.kind.fields
-        if base is None:
-            return {n: (None, v) for n, v in zip(fields, self.kind.values(entity), strict=True) if v is not None}
-        if entity is None:
-            return {n: (v, None) for n, v in zip(fields, self.kind.values(base), strict=True) if v is not None}
+        if base is None or entity is None:
+            known = self.kind.values(entity if base is None else base)
+            values = {n: v for n, v in zip(fields, known, strict=True) if v is not None}
+            return (None, values) if base is None else (values, None)
         names = [n for n in fields if n in self.touched] if len(self.touched) > 1 else self.touched
         return {n: (old, new) for n in names if differ(old := getattr(base, n), new := getattr(entity, n))}
 

@@ -236,14 +236,14 @@ class CommitWriter:
                 owned = s.base
                 if s.base is not None:
                     removals.setdefault(name, []).append((s.id,))
-            event, change = s.event, s.change()
+            event = s.event
             entry = (
                 s.seq,
                 now,
                 name,
                 s.id,
-                change,
-                s.delta() if change == "updated" else journal.one_side(s),
+                s.change(),
+                s.delta(),
                 versions,
                 event.id[:255],
                 event.type[:255],

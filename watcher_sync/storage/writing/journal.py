@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
-from watcher_sync.model.model import Key, Model, Staged, Written
+from watcher_sync.model.model import Key, Model, Written
 from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.storage.database import types
 from watcher_sync.storage.database.pages import MAX_PAGE_BYTES, RowPage, bounded_page
@@ -264,15 +264,6 @@ def is_of_kind(table: sa.Table, kind: str) -> sa.ColumnElement[bool]:
     The index by kind does not serve it. SQLite without statistics would take that one, and read all rows of the kind.
     """
     return sa.func.coalesce(table.c.kind, "") == kind
-
-
-def one_side(staged: Staged) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """The delta as stored of a creation, [null, values], or of a deletion, [values, null]."""
-    old, new = staged.base, staged.entity
-    entity = new if old is None else old
-    kind = staged.kind
-    values = {n: v for n, v in zip(kind.fields, kind.values(entity), strict=True) if v is not None}
-    return (None, values) if old is None else (values, None)
 
 
 def versions_text(kind: Kind, versions: Sequence[str]) -> str:
