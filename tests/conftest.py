@@ -42,11 +42,16 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 @pytest.fixture(autouse=True)
 def process_state() -> Iterator[None]:
-    """What executables set ends with a test that runs one in this process: umask, class and level of log records."""
+    """What executables set ends with a test that runs one in this process: the umask, and how it logs.
+
+    A handler of a test writes into a stream that ends with the test.
+    """
     umask = os.umask(0o022)
     os.umask(umask)
-    records, level = logging.getLogRecordFactory(), logging.root.level
+    root = logging.root
+    records, level, handlers = logging.getLogRecordFactory(), root.level, list(root.handlers)
     yield
     os.umask(umask)
     logging.setLogRecordFactory(records)
-    logging.root.setLevel(level)
+    root.setLevel(level)
+    root.handlers[:] = [handler for handler in root.handlers if handler in handlers]

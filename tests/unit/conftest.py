@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,11 +23,3 @@ def commits_without_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database, "_set_up_sqlite", set_up_without)
         yield
-
-
-@pytest.fixture(autouse=True)
-def root_handlers() -> Iterator[None]:
-    """A test that sets up logging leaves no handler behind: the stream of the handler ends with the test."""
-    before = list(logging.root.handlers)
-    yield
-    logging.root.handlers[:] = [handler for handler in logging.root.handlers if handler in before]
