@@ -2,7 +2,8 @@
 """From RabbitMQ to a committed model: rates of both drivers, the cost of bad input, and latency.
 
 The rates are compared with two listeners that do nothing. One is the batch listener of oslo.messaging. The other is a
-bare consumer of the client library, which acknowledges many messages at once.
+bare consumer of the client library, which acknowledges many messages at once. That of a stream is compared with the
+same driver, whose messages are acknowledged undecoded.
 
 Each listener has a queue of its own on one exchange, so all receive each message. All messages wait in the queue
 before the listener connects. The clock runs from the end of the first batch to the end of the last. The engine and
@@ -32,6 +33,9 @@ from tests.benchmarks.figures import Budget, Figure, against
 from tests.benchmarks.places import Bench, Place, among
 from tests.benchmarks.running import Broken, counted, rate_of, running_engine, until
 from tests.rabbitmq_publisher import Publisher
+from watcher_sync.events import Event
+from watcher_sync.sources.rabbitmq.in_flight import QueuedMessage
+from watcher_sync.sources.rabbitmq_stream.source import RabbitMQStreamSource
 from watcher_sync.testing.nova import notifications
 from watcher_sync.testing.nova.notifications import Document
 from watcher_sync.testing.nova.recording import oslo_body
@@ -55,14 +59,14 @@ class Names:
         self.queues = {name: f"{self.exchange}.{name}" for name in ("rabbitmq", "oslo_messaging", "plain", "bare")}
 
     @contextlib.contextmanager
-    def publisher(self, *listeners: str) -> Iterator[Publisher]:
-        """A publisher to the queues of these listeners; afterwards the exchange and the queues are gone."""
+    def publisher(self, *listeners: str, stream: bool = False) -> Iterator[Publisher]:
+        """A publisher to the queues, or streams, of these listeners; afterwards exchange and queues are gone."""
         at = kombu.Connection("amqp://" + self.url.partition("://")[2])
         user, password = at.userid or "guest", at.password or "guest"
         host, vhost = f"{at.hostname}:{at.port or 5672}", at.virtual_host or "/"
         try:
             with Publisher(host=host, user=user, password=password, vhost=vhost, exchange=self.exchange) as publisher:
-                _bind(publisher, self.exchange, *(self.queues[name] for name in listeners))
+                _bind(publisher, self.exchange, *(self.queues[name] for name in listeners), stream=stream)
                 yield publisher
         finally:
             with at, at.channel() as channel:
@@ -76,7 +80,7 @@ class Names:
             "driver": driver,
             "transport_url": self.url,
             "exchange": self.exchange,
-            "pool": self.queues[driver],
+            "pool": self.queues.get(driver, self.queues["rabbitmq"]),
         }
         return bench.place(engine={"enabled_sources": "nova"}, source_nova=source)
 
@@ -124,6 +128,32 @@ def rabbitmq(bench: Bench) -> list[Figure]:
                 ("oslo_messaging", "plain", 0.85, "a no-op batch listener of oslo.messaging"),
             )
         ),
+    ]
+
+
+def streamed(bench: Bench) -> list[Figure]:
+    """The rate of a full stream, which each reader reads from its beginning."""
+    documents = [oslo_body(_of_novas_size(event)) for event in bench.part_events(bench.scale.messages * 3)]
+    names = Names(bench.broker)
+    pairs: list[tuple[float, float]] = []
+    with names.publisher("rabbitmq", stream=True) as publisher:
+        publisher.publish(documents)
+        for _ in range(bench.scale.pairs):
+            gc.collect()
+            with running_engine(names.place(bench, "rabbitmq_stream")) as engine:
+                rate = rate_of(lambda: counted(engine)[0], len(documents))
+            with _undecoded(names.place(bench, "rabbitmq_stream")) as count:
+                pairs.append((rate, rate_of(count, len(documents))))
+    return [
+        against(
+            pairs,
+            benchmark="rabbitmq-stream",
+            what="a stream of RabbitMQ to a committed model",
+            unit="events/s",
+            reference_unit="messages/s",
+            budget=Budget(">=", 0.5),
+            note=f"against its driver, nothing decoded; {len(documents):,} messages",
+        )
     ]
 
 
@@ -219,13 +249,41 @@ def _is_there(reader: sqlite3.Connection, key: str) -> bool:
     return reader.execute("SELECT 1 FROM instances WHERE id = ?", (key,)).fetchone() is not None
 
 
-def _bind(publisher: Publisher, exchange: str, *queues: str) -> None:
+def _bind(publisher: Publisher, exchange: str, *queues: str, stream: bool = False) -> None:
     """Make the queues as their listeners will, so that messages wait there before they listen."""
     channel: Any = publisher._channel
     for queue in queues:
-        channel.queue_declare(queue, durable=False, auto_delete=False)
+        arguments = {"x-queue-type": "stream"} if stream else None
+        channel.queue_declare(queue, durable=stream, auto_delete=False, arguments=arguments)
         for priority in ("info", "warn", "error", "critical"):
             channel.queue_bind(queue, exchange, routing_key=f"{_TOPIC}.{priority}")
+
+
+class _Undecoded(RabbitMQStreamSource):
+    """Emits events that have nothing but their position."""
+
+    def _event_of(self, message: QueuedMessage) -> Event:
+        return Event(id="", type="", source="", position=message.position)
+
+
+@contextlib.contextmanager
+def _undecoded(place: Place) -> Iterator[Callable[[], int]]:
+    """The driver of streams with a consumer that counts, and acknowledges at once."""
+    place.conf.register_opts(_Undecoded.options, group="source_nova")
+    source = _Undecoded("nova", place.conf)
+    done = 0
+
+    def emit(events: Sequence[Event]) -> None:
+        nonlocal done
+        done += len(events)
+        source.ack(events)
+
+    source.start(emit)
+    try:
+        yield lambda: done
+    finally:
+        source.stop(time.monotonic() + 10)
+        place.store.database.dispose()
 
 
 @contextlib.contextmanager

@@ -5,18 +5,20 @@ Each server has one ``instance.create.end``, made of one that the simulated clou
 projects. After the creations 10,000 servers stop, and a standby follows these changes. The first size is the reference
 of the others.
 
-A start is a load in a new process, and its memory is what that process grows by. One thread beside the reader of the
-events.
+A start is a load in a new process, and its memory is what that process grows by. A takeover is one of two real engines.
+One thread beside the reader of the events.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import gc
 import ipaddress
 import multiprocessing
 import multiprocessing.connection
+import os
 import pathlib
 import random
 import statistics
@@ -31,6 +33,8 @@ import sqlalchemy as sa
 from tests.benchmarks.figures import Budget, Figure
 from tests.benchmarks.filtering import ask
 from tests.benchmarks.places import Bench
+from tests.functional.engine.driving import EngineProcess
+from tests.functional.executables import BIN
 from watcher_sync.assembly import process
 from watcher_sync.assembly.api import make_application
 from watcher_sync.assembly.store import open_store
@@ -46,6 +50,9 @@ _CHANGES: Final = 10_000
 _SERVERS_PER_HOST: Final = 20
 _PROJECTS: Final = 500
 _ROUNDS: Final = 100
+_LOAD_SECONDS: Final = 300.0
+_LEADS: Final = "Leading the engine group"
+_STANDS_BY: Final = "Standing by: engine"
 _LISTS: Final = ("", "host=compute-7", "project_id=project-7", "name=prefix:vm-1000", "state=active&host=compute-9")
 _spawn: Final = multiprocessing.get_context("spawn")
 
@@ -66,7 +73,7 @@ class _Size:
 
     def __init__(self, bench: Bench, servers: int) -> None:
         self._servers = servers
-        self._place = bench.place(api={"auth_strategy": "noauth"})
+        self._place = bench.place(api={"auth_strategy": "noauth"}, engine={"standby": "true"})
         self._store = self._place.store
         self._rate = 0.0
         self._commits: list[float] = []
@@ -94,6 +101,7 @@ class _Size:
         retention = Retention(None, rows // 2, *[datetime.timedelta(days=1)] * 2)
         purged = _seconds(lambda: purge(self._store.database, self._store.tables, retention, None))
         self._store.dispose()
+        takeover, lease = self._take_over(), self._place.conf.engine.lease_time
         slowest = max(lists, key=lambda query: _p99(lists[query]))
         made: list[tuple[str, float, str, Budget | None, str]] = [
             ("creations", self._rate, "events/s", None, ""),
@@ -102,6 +110,13 @@ class _Size:
             ("start: load of the model", started, "s", None, f"{started / self._servers * 1e6:.1f} us each"),
             ("resident memory of a server", resident / self._servers, "bytes", None, "of a process that only loads"),
             ("a standby follows 10,000 changes", follow, "s", None, ""),
+            (
+                "a standby leads after the leader was killed",
+                takeover,
+                "s",
+                Budget("<=", 10 - lease, "s"),
+                f"on one machine; on two, up to {lease:g} s until the lease expires come to it",
+            ),
             ("database of the creations, each", created / self._servers, "bytes", None, ""),
             (
                 "a page of a list, p99",
@@ -163,6 +178,26 @@ class _Size:
         seconds, grown = receiver.recv()
         child.join()
         return seconds, grown
+
+    def _take_over(self) -> float:
+        """Seconds from the end of a killed leader until its standby leads.
+
+        The standby of the same machine sees that the process is gone. On another one it waits for the lease.
+        """
+        with contextlib.ExitStack() as engines:
+            leader = self._engine(engines, _LEADS)
+            standby = self._engine(engines, _STANDS_BY)
+            leader.kill()
+            return standby.wait_for_log(_LEADS)
+
+    def _engine(self, engines: contextlib.ExitStack, ready: str) -> EngineProcess:
+        """A real engine, once its log has a text; it is killed at the end."""
+        file = self._place.file
+        log = file.with_name(f"engine-{len(list(file.parent.glob('engine-*.log')))}.log")
+        engine = EngineProcess([str(BIN / "watcher-sync-engine"), "--config-file", str(file)], log, os.environ)
+        engines.callback(engine.kill)
+        engine.wait_for_log(ready, _LOAD_SECONDS)
+        return engine
 
     def _times(self, application: Any, query: str) -> list[float]:
         ask(application, "/v1/instances", query)

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 _BATCH = 500
-_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL")
+_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=32000")
 
 
 def bare_upsert(source: pathlib.Path, target: pathlib.Path, *, rows: int) -> float:

@@ -16,13 +16,14 @@ import sys
 import time
 import urllib.request
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from tests.benchmarks.beside import Outlet, consumed, replay_beside
 from tests.benchmarks.catching_up import catch_up
 from tests.benchmarks.federation import federation
 from tests.benchmarks.figures import Budget, Figure
@@ -164,7 +165,10 @@ def _server(place: Place) -> Iterator[_Server]:
 
 
 @contextlib.contextmanager
-def _place(bench: Bench, url: str | None = None) -> Iterator[tuple[Place, int]]:
+def _place(
+    bench: Bench, url: str | None = None, names: Iterable[str] = [f"n{number}" for number in range(_TOPICS)]
+) -> Iterator[tuple[Place, int]]:
+    """:param names: of instances that have a topic each."""
     port = free_port()
     options: dict[str, object] = {
         "port": port,
@@ -175,17 +179,17 @@ def _place(bench: Bench, url: str | None = None) -> Iterator[tuple[Place, int]]:
     }
     place = bench.place(connection=url, outlet_watch=options, outlet_webhook={"enabled": "false"})
     topics = WatchTopics(place.store.database, place.store.tables)
-    for name, filters in _topics():
+    for name, filters in _topics(names):
         topics.create(parse({"name": name, "spec": {"filters": [filters]}}, str(uuid.uuid4())))
     yield place, port
     place.store.close()
     place.store.database.dispose()
 
 
-def _topics() -> Iterator[tuple[str, dict[str, str]]]:
+def _topics(names: Iterable[str]) -> Iterator[tuple[str, dict[str, str]]]:
     yield _ALL, {"group": "compute", "kind": "Instance"}
-    for number in range(_TOPICS):
-        yield f"t{number}", {"group": "compute", "kind": "Instance", "name": f"n{number}"}
+    for number, name in enumerate(names):
+        yield f"t{number}", {"group": "compute", "kind": "Instance", "name": name}
 
 
 def watch(bench: Bench) -> list[Figure]:
@@ -198,6 +202,25 @@ def watch(bench: Bench) -> list[Figure]:
     with _place(bench) as (place, port):
         figures += _fan_out(place, port, 10_000 if is_full else 1_000)
     return figures + catch_up(bench) + federation(bench)
+
+
+def cost(bench: Bench) -> list[Figure]:
+    """What 100 streams cost an engine."""
+    names = list(consumed(bench).values())
+    links = [self_link(f"t{number % len(names)}") for number in range(100)]
+
+    @contextlib.contextmanager
+    def streams(place: Place, port: int) -> Iterator[Callable[[], int]]:
+        with _server(place) as server, _client(port) as client:
+            _open(client, server, links, len(links))
+            yield lambda: int(client.ask("count"))
+
+    @contextlib.contextmanager
+    def arrange() -> Iterator[tuple[Place, Outlet]]:
+        with _place(bench, names=names) as (place, port):
+            yield place, lambda: streams(place, port)
+
+    return replay_beside(bench, "watch", "100 streams", arrange)
 
 
 def _latency(place: Place, port: int, service: str, changes: int) -> list[Figure]:

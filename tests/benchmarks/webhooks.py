@@ -17,13 +17,12 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import msgspec
-
-from tests.benchmarks.figures import Budget, Figure, against
+from tests.benchmarks.beside import Outlet, consumed, replay_beside
+from tests.benchmarks.figures import Budget, Figure
 from tests.benchmarks.places import Bench, Place
 from tests.benchmarks.running import until
 from tests.functional.webhooks.subscribing import Instances, subscribe_all
@@ -33,8 +32,6 @@ from watcher_sync.webhooks.secrets import SecretBox, new_key
 _PORTS = 10
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 _RATE = 100
-_SUBSCRIBED_SHARE = 200
-"""One in so many instances of a history has a subscription."""
 """Changes a second while the latency is measured."""
 
 
@@ -241,63 +238,30 @@ def _latencies(arrivals: Sequence[tuple[float, bytes]], sent: dict[str, float]) 
 
 def cost(bench: Bench) -> list[Figure]:
     """What the outlet costs an engine."""
+    key, chosen = new_key(), list(consumed(bench))
     with _receiving() as receiver:
-        return [_cost(bench, receiver, new_key())]
 
-
-def _cost(bench: Bench, receiver: _Receiving, key: str) -> Figure:
-    """The rate of a replay beside the real executable, against the same without it, in turn.
-
-    One in 200 instances of the history has a subscription. So about 100 changes a second are delivered meanwhile.
-    """
-    history = bench.history()
-    chosen = _instances(history)[::_SUBSCRIBED_SHARE]
-    pairs, delivered = [], []
-    for turn in range(max(11, bench.scale.pairs) if bench.scale.pairs > 1 else 1):
-        rates = {}
-        for beside in (True, False) if turn % 2 else (False, True):
-            gc.collect()
+        @contextlib.contextmanager
+        def arrange() -> Iterator[tuple[Place, Outlet]]:
             place = _place(bench, key)
             Instances(place.store).write(range(1_000))
             subscribe_all(place.store, receiver.urls(1_000, _PORTS), chosen, box=SecretBox([key]), project_id=None)
-            with _process(place) if beside else contextlib.nullcontext():
-                receiver.take()
-                rates[beside] = place.replay(history)[1]
-                if beside:
-                    delivered.append(receiver.count())
+            yield place, lambda: _process(place, receiver)
             place.store.database.dispose()
-        pairs.append((rates[True], rates[False]))
-    return against(
-        pairs,
-        benchmark="webhooks",
-        what="replay beside an outlet, against the same without it",
-        unit="events/s",
-        reference_unit="events/s",
-        budget=Budget(">=", 0.95),
-        note=f"SQLite, which both processes use; 1,000 subscriptions, {statistics.median(delivered):,.0f} deliveries",
-    )
 
-
-def _instances(history: Path) -> list[str]:
-    """The instances of a history, in the order of their first event."""
-    found: dict[str, None] = {}
-    with history.open("rb") as lines:
-        for line in lines:
-            payload = msgspec.json.decode(line)["payload"]["nova_object.data"]
-            if "uuid" in payload and "flavor" in payload:
-                found[payload["uuid"]] = None
-    return list(found)
+        return replay_beside(bench, "webhooks", "an outlet with 1,000 subscriptions", arrange)
 
 
 @contextlib.contextmanager
-def _process(place: Place) -> Iterator[None]:
+def _process(place: Place, receiver: _Receiving) -> Iterator[Callable[[], int]]:
     program = Path(sys.executable).with_name("watcher-sync-outlet")
     log = place.file.with_name("outlet.log")
     with log.open("wb") as out:
         process = subprocess.Popen([str(program), "--config-file", str(place.file)], stdout=out, stderr=out)
     try:
         until(lambda: "took 32 shards" in log.read_text(), pause=0.05)
-        yield
+        receiver.take()
+        yield receiver.count
     finally:
         process.terminate()
         process.wait(30)

@@ -105,3 +105,12 @@ def test_a_writer_of_a_file_without_a_log_is_waited_for(store: Store, path: Path
     assert store.load().generation == 0
     assert len(attempts) >= 2
     writer.close()
+
+
+def test_a_commit_of_20_megabytes_is_not_yet_copied_from_the_log_into_the_file(store: Store, path: Path) -> None:
+    """So that pages which the next commits change, too, are copied once."""
+    with store.database.connect() as connection:
+        connection.exec_driver_sql("CREATE TABLE large AS SELECT zeroblob(20000000) AS content")
+        connection.commit()
+        assert path.stat().st_size < 2_000_000
+        assert path.with_name(f"{path.name}-wal").stat().st_size > 20_000_000

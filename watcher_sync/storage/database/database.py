@@ -88,6 +88,12 @@ _REFUSED = (
 _CONNECTION_DESCRIPTORS: Final = 3
 """The file descriptors of a new connection at most: SQLite opens the database, its write-ahead log and its index."""
 
+_LOG_PAGES: Final = 32_000
+"""Pages in SQLite's write-ahead log above which a commit copies them into the file, about 130 MB.
+
+Each creation writes into a random page of several indexes. In a longer log more of these pages are the same.
+"""
+
 _RETRY_SECONDS: Final = 10.0
 """After this time a conflict counts as an outage."""
 
@@ -181,7 +187,7 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
     connection.execute("PRAGMA busy_timeout=10000").close()
     if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         _use_log(connection)
-    for pragma in ("synchronous=FULL", "wal_autocheckpoint=4000"):
+    for pragma in ("synchronous=FULL", f"wal_autocheckpoint={_LOG_PAGES}"):
         connection.execute(f"PRAGMA {pragma}").close()
 
 
