@@ -130,7 +130,7 @@ class ComputeNode(Placeholder, frozen=True, kw_only=True, gc=False):
 @kind(
     "instance",
     plural="instances",
-    indexes=("host", "source_host", "project_id", "request_id"),
+    indexes=("host", "source_host", "request_id"),
     filter_indexes=("host", "name", "project_id"),
     references=(
         Reference("host", "compute_node", implies=True),

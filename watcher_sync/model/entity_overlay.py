@@ -11,7 +11,7 @@ An overlay may be based on another one that is not published yet. It belongs to 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import msgspec
@@ -84,7 +84,7 @@ class EntityOverlay:
                 found.append(entity)
         return found
 
-    def indexed_ids(self, kind: str, index: str, value: str) -> set[str]:
+    def indexed_ids(self, kind: str, index: str, value: str) -> Set[str]:
         """Ids by indexed value as the batch has them, not to be retained or changed. O(1), or O(number found)."""
         ids, where = self._under.indexed_ids(kind, index, value), (kind, index)
         if where not in self.indexes.joined and where not in self.indexes.left:

@@ -75,7 +75,7 @@ class Cluster(Entity, frozen=True, kw_only=True, gc=False):
 @kind(
     "workload",
     plural="workloads",
-    indexes=("cluster", "namespace", "owner_uid", "full_name", "project_id"),
+    indexes=("cluster", "namespace", "owner_uid", "full_name"),
     filter_indexes=("cluster", "name", "namespace", "project_id"),
     derived=(Derived("full_name", _name_of_workload, alone=True, reads=("cluster", "namespace", "kind", "name")),),
 )
@@ -107,7 +107,7 @@ class Workload(Entity, frozen=True, kw_only=True, gc=False):
 @kind(
     "pod",
     plural="pods",
-    indexes=("cluster", "namespace", "node", "owner_uid", "workload_uid", "full_name", "project_id"),
+    indexes=("cluster", "namespace", "owner_uid", "workload_uid", "full_name"),
     filter_indexes=("cluster", "name", "namespace", "node", "phase", "project_id", "ready"),
     derived=(Derived("full_name", _name_of_pod, alone=True, reads=("cluster", "namespace", "name")),),
 )

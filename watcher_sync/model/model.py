@@ -14,18 +14,17 @@ That changes too often for the journal, so it is no part of a generation.
 
 from __future__ import annotations
 
-import collections
 import datetime
 import operator
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 
 import msgspec
 
 from watcher_sync.events import Event
 from watcher_sync.model.kinds import Entity, Kind, Kinds
-from watcher_sync.model.table import FrozenTable, Index, Table, index_values
+from watcher_sync.model.table import Bucket, FrozenTable, Index, Members, Table, ids_of, index_values, join
 from watcher_sync.model.tombstones import FinalTombstones, Tombstone, Tombstones, WholeTombstones
 
 Key = tuple[str, str]
@@ -108,7 +107,7 @@ class Snapshot:
         kinds: Kinds,
         generation: int,
         tables: Mapping[str, FrozenTable[Entity]],
-        indexes: Mapping[tuple[str, str], FrozenTable[tuple[int, set[str]]]],
+        indexes: Mapping[tuple[str, str], FrozenTable[Bucket]],
         last_seen: Mapping[str, Mapping[str, datetime.datetime]],
         seen_by: Mapping[str, Mapping[str, str]],
     ) -> None:
@@ -125,11 +124,9 @@ class Snapshot:
 
     def by(self, kind: str, index: str, value: Any) -> Collection[Entity]:
         """The entities whose indexed field has this value. O(number found)."""
-        bucket = self._indexes[kind, index].get(str(value))
-        if bucket is None:
-            return ()
         table = self._tables[kind]
-        return [entity for i in bucket[1] if (entity := table.get(i)) is not None]
+        ids = ids_of(self._indexes[kind, index].get(str(value)))
+        return [entity for i in ids if (entity := table.get(i)) is not None]
 
     def all(self, kind: str) -> Iterator[Entity]:
         """All entities of a kind, in no order."""
@@ -203,8 +200,8 @@ class Model:
         """Remember the deleted entities that another model remembers, which is not used any more. O(1)."""
         self._tombstones[kind] = part._tombstones[kind]
 
-    def indexed_ids(self, kind: str, index: str, value: str) -> set[str]:
-        """Ids by indexed value, not to be retained or changed. For the writer's thread; O(1)."""
+    def indexed_ids(self, kind: str, index: str, value: str) -> Set[str]:
+        """Ids by indexed value, not to be retained. For the writer's thread; O(1)."""
         return self._indexes[kind, index].ids(value)
 
     def last_seen(self, kind: str) -> Mapping[str, datetime.datetime]:
@@ -243,19 +240,19 @@ class Model:
     def add(self, kind: str, parts: Iterable[Sequence[Entity]]) -> None:
         """Add many entities that the model does not have, while it is made."""
         table, indexes = self._tables[kind], self.kinds[kind].indexes
-        found: dict[str, dict[str, set[str]]] = {field: collections.defaultdict(set) for field in indexes}
+        found: dict[str, dict[str, Members]] = {field: {} for field in indexes}
         for entities in parts:
             table.add_all({entity.id: entity for entity in entities})
             for field, ids in found.items():
                 for entity, value in zip(entities, map(operator.attrgetter(field), entities), strict=True):
                     if value.__class__ is str:
-                        ids[value].add(entity.id)
+                        join(ids, value, entity.id)
                     elif value is not None:
                         for one in index_values(value):
-                            ids[one].add(entity.id)
+                            join(ids, one, entity.id)
         for field, ids in found.items():
-            for value, those in ids.items():
-                self._indexes[kind, field].take(value, set(those))  # half the size of a set that grew
+            for value, members in ids.items():
+                self._indexes[kind, field].add_all(value, members)
         self._snapshot = None
 
     def set_last_seen(self, kind: str, last_seen: Mapping[str, datetime.datetime]) -> None:
@@ -299,7 +296,7 @@ class Model:
                 index = self._indexes[where]
                 for value, ids in joined.items():
                     if ids:
-                        index.take(value, ids)
+                        index.add_all(value, ids)
             for staged in transaction.staged():
                 self._replace(staged.kind, staged.id, staged.entity, staged.tombstone)
             self.generation, self.mark = transaction.head, mark
@@ -319,9 +316,9 @@ class Model:
                     continue
                 index = self._indexes[declared.name, field]
                 for value in before:
-                    index.discard_all(value, (item.id,))
+                    index.discard_all(value, item.id)
                 for value in after:
-                    index.add_all(value, (new.id if new is not None else item.id,))
+                    index.add_all(value, new.id if new is not None else item.id)
         self._replace(declared, item.id, new, item.tombstone)
 
     def _replace(self, declared: Kind, entity_id: str, entity: Entity | None, tombstone: Tombstone | None) -> None:

@@ -8,15 +8,15 @@ neither. For the writer's thread.
 from __future__ import annotations
 
 import collections
-from collections.abc import Collection
+from collections.abc import Collection, Set
 
 from watcher_sync.model.kinds import Entity, Kind
-from watcher_sync.model.table import index_values
+from watcher_sync.model.table import Members, ids_of, index_values, join
 
 Where = tuple[str, str]
 """(kind, indexed field)."""
 
-Ids = dict[str, set[str]]
+Ids = dict[str, Members]
 """Indexed value -> ids."""
 
 
@@ -31,19 +31,19 @@ class IndexOverlay:
         self._joining: dict[str, list[Ids]] = {}
         """Kind -> those of ``joined`` that are its, in the order of its indexes."""
 
-    def over(self, ids: set[str], where: Where, value: str) -> set[str]:
-        """Ids by indexed value, from those that have it without the overlay. Not to be retained or changed."""
+    def over(self, ids: Set[str], where: Where, value: str) -> Set[str]:
+        """Ids by indexed value, from those that have it without the overlay. Not to be retained."""
         left = self.left[where].get(value) if where in self.left else None
         joined = self.joined[where].get(value) if where in self.joined else None
         if left:
-            ids = ids - left
-        return ids | joined if joined else ids
+            ids = ids - ids_of(left)
+        return ids | ids_of(joined) if joined else ids
 
     def growth(self, where: Where, value: str) -> int:
         """How many more entities have the value than without the overlay."""
         joined = self.joined[where].get(value, ()) if where in self.joined else ()
         left = self.left[where].get(value, ()) if where in self.left else ()
-        return len(joined) - len(left)
+        return (1 if isinstance(joined, str) else len(joined)) - (1 if isinstance(left, str) else len(left))
 
     def enter(self, kind: Kind, entity_id: str, entity: Entity) -> None:
         """Add a new entity while no entity has left any value. That is the case of a first listing.
@@ -54,14 +54,14 @@ class IndexOverlay:
         if joining is None:
             joining = self._joining[kind.name] = [self.joined[kind.name, field] for field in kind.indexes]
         for into, value in zip(joining, kind.indexed(entity), strict=True):
-            if value.__class__ is str:  # as in _join, but without the call
-                if (ids := into.get(value)) is not None:
-                    ids.add(entity_id)
+            if value.__class__ is str:
+                if value in into:
+                    join(into, value, entity_id)
                 else:
-                    into[value] = {entity_id}
+                    into[value] = entity_id  # as join does, but without the call
             elif value is not None:
                 for each in index_values(value):
-                    _join(into, each, entity_id)
+                    join(into, each, entity_id)
 
     def move(
         self, kind: Kind, entity_id: str, before: Entity | None, after: Entity | None, fields: Collection[str]
@@ -88,17 +88,11 @@ class IndexOverlay:
                     _move(self.joined, self.left, where, value, entity_id)
 
 
-def _join(into: Ids, value: str, entity_id: str) -> None:
-    ids = into.get(value)
-    if ids is None:
-        into[value] = {entity_id}
-    else:
-        ids.add(entity_id)
-
-
 def _move(into: dict[Where, Ids], out_of: dict[Where, Ids], where: Where, value: str, entity_id: str) -> None:
     others = out_of[where].get(value) if where in out_of else None
-    if others is not None and entity_id in others:
-        others.discard(entity_id)
+    if others == entity_id:
+        del out_of[where][value]
+    elif isinstance(others, dict) and entity_id in others:
+        del others[entity_id]
     else:
-        _join(into[where], value, entity_id)
+        join(into[where], value, entity_id)

@@ -10,7 +10,7 @@ Written by one thread; readers hold only what :meth:`Table.frozen` gave them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
@@ -101,53 +101,82 @@ class Table(Generic[V]):
         return self._shards[i]
 
 
+Members = str | dict[str, None]
+"""The ids of the entities with one value: a lone one as it is, several as keys. A set takes twice to three times that
+memory."""
+
+Bucket = str | tuple[int, dict[str, None]]
+"""The members in an index; several with the epoch of the writer that made the dictionary."""
+
+
+def ids_of(members: Members | Bucket | None) -> Set[str]:
+    """The ids; not to be retained."""
+    if isinstance(members, str):
+        return {members}
+    if isinstance(members, tuple):
+        return members[1].keys()
+    return (members or _NONE).keys()
+
+
+def join(buckets: dict[str, Members], value: str, entity_id: str) -> None:
+    """One more entity has the value."""
+    members = buckets.get(value)
+    if members is None:
+        buckets[value] = entity_id
+    elif isinstance(members, str):
+        buckets[value] = {members: None, entity_id: None}
+    else:
+        members[entity_id] = None
+
+
 class Index:
     """value -> ids of the entities that have it. Buckets are shared with snapshots like shards are."""
 
     __slots__ = ("_buckets", "_epoch")
 
     def __init__(self) -> None:
-        self._buckets: Table[tuple[int, set[str]]] = Table()
+        self._buckets: Table[Bucket] = Table()
         self._epoch = 0
 
-    def ids(self, value: str) -> set[str]:
-        """The ids with this value; not to be retained or changed. O(1)."""
+    def ids(self, value: str) -> Set[str]:
+        """The ids with this value; not to be retained. O(1)."""
         bucket = self._buckets.get(value)
-        return bucket[1] if bucket is not None else _NO_IDS
+        if bucket is None:
+            return _NONE.keys()
+        return bucket[1].keys() if isinstance(bucket, tuple) else {bucket}
 
-    def add_all(self, value: str, entity_ids: Iterable[str]) -> None:
-        """The entities have the value from now on."""
-        self._own(value).update(entity_ids)
-
-    def take(self, value: str, entity_ids: set[str]) -> None:
-        """The entities have the value from now on; the set is given away and not to be used any more."""
+    def add_all(self, value: str, members: Members) -> None:
+        """The entities have the value from now on; a dictionary is given away and not to be used any more."""
         if self._buckets.get(value) is None:
-            self._buckets.set(value, (self._epoch, entity_ids))
+            self._buckets.set(value, members if isinstance(members, str) else (self._epoch, members))
+        elif isinstance(members, str):
+            self._own(value)[members] = None
         else:
-            self._own(value).update(entity_ids)
+            self._own(value).update(members)
 
-    def discard_all(self, value: str, entity_ids: Iterable[str]) -> None:
+    def discard_all(self, value: str, members: Members) -> None:
         """The entities have the value no more."""
         ids = self._own(value)
-        ids.difference_update(entity_ids)
+        for entity_id in ids_of(members):
+            ids.pop(entity_id, None)
         if not ids:
             self._buckets.discard(value)
 
-    def frozen(self) -> FrozenTable[tuple[int, set[str]]]:
+    def frozen(self) -> FrozenTable[Bucket]:
         """The index's state of this moment; it never changes."""
         self._epoch += 1
         return self._buckets.frozen()
 
-    def _own(self, value: str) -> set[str]:
+    def _own(self, value: str) -> dict[str, None]:
         bucket = self._buckets.get(value)
-        if bucket is not None and bucket[0] == self._epoch:
+        if isinstance(bucket, tuple) and bucket[0] == self._epoch:
             return bucket[1]
-        ids = set(bucket[1]) if bucket is not None else set()
+        ids = bucket[1].copy() if isinstance(bucket, tuple) else dict.fromkeys(ids_of(bucket))
         self._buckets.set(value, (self._epoch, ids))
         return ids
 
 
-_NO_IDS: set[str] = set()
+_NONE: dict[str, None] = {}
 
 
 def index_values(value: object) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from typing import Any, Protocol, runtime_checkable
 
 from watcher_sync.model.kinds import Entity, Kinds
@@ -42,7 +42,7 @@ class ModelReader(Protocol):
     def tombstone(self, kind: str, entity_id: str) -> Tombstone | None:
         """The tombstone of a deleted entity, or None."""
 
-    def indexed_ids(self, kind: str, index: str, value: str) -> set[str]:
+    def indexed_ids(self, kind: str, index: str, value: str) -> Set[str]:
         """Ids by indexed value. The caller must not change or store the set."""
 
     def ids_with_prefix(self, kind: str, prefix: str) -> set[str]:

@@ -6,7 +6,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watcher_sync.model.table import Index, Table
+from watcher_sync.model.entities import Instance
+from watcher_sync.model.kinds import kind_of
+from watcher_sync.model.overlay import IndexOverlay
+from watcher_sync.model.table import Index, Table, ids_of
 
 KEYS = st.integers(0, 400).map(str)
 STEPS = st.lists(
@@ -58,22 +61,53 @@ def test_a_frozen_index_is_for_ever_what_copied_sets_would_be(steps):
     index, plain, frozen = Index(), {"a": set(), "b": set(), "c": set()}, []
     for step, value, entity_id in steps:
         if step == "add":
-            index.add_all(value, [entity_id])
+            index.add_all(value, entity_id)
             plain[value].add(entity_id)
         elif step == "discard":
-            index.discard_all(value, [entity_id])
+            index.discard_all(value, entity_id)
             plain[value].discard(entity_id)
         else:
             frozen.append((index.frozen(), {v: set(ids) for v, ids in plain.items()}))
         assert index.ids(value) == plain[value]
     for view, copy in frozen:
         for value, ids in copy.items():
-            bucket = view.get(value)
-            assert (bucket[1] if bucket is not None else set()) == ids
+            assert ids_of(view.get(value)) == ids
 
 
 def test_an_empty_bucket_is_not_kept():
     index = Index()
-    index.add_all("host", ["vm"])
-    index.discard_all("host", ["vm"])
+    index.add_all("host", "vm")
+    index.discard_all("host", "vm")
     assert len(index.frozen()) == 0
+
+
+IDS = st.sampled_from(["vm", "vm-1", "vm-10", "m"])
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(IDS, st.sampled_from(["a", "b", None]), st.sampled_from(["change", "publish"])),
+        max_size=40,
+    )
+)
+def test_the_index_of_a_model_with_a_batch_has_the_ids_that_a_search_finds(steps):
+    kind, where = kind_of(Instance), ("instance", "host")
+    index, overlay, entities = Index(), IndexOverlay(), {}
+    for entity_id, host, what in steps:
+        after = Instance(id=entity_id, host=host) if host is not None else None
+        overlay.move(kind, entity_id, entities.pop(entity_id, None), after, ["host"])
+        if after is not None:
+            entities[entity_id] = after
+        for value in ("a", "b"):
+            found = {i for i, entity in entities.items() if entity.host == value}
+            assert overlay.over(index.ids(value), where, value) == found
+            assert len(index.ids(value)) + overlay.growth(where, value) == len(found)
+        if what == "publish":
+            for value, ids in overlay.left[where].items():
+                index.discard_all(value, ids)
+            for value, ids in overlay.joined[where].items():
+                if ids:
+                    index.add_all(value, ids)
+            overlay = IndexOverlay()
+            assert len(index.frozen()) == len({entity.host for entity in entities.values()})

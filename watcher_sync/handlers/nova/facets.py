@@ -314,7 +314,7 @@ def _addresses(addresses: list[Ip]) -> list[str]:
     for position, ip in enumerate(addresses):
         if ip.version[:2] != "1.":
             refuse_nested(ip, f"ip_addresses[{position}]")
-    return [ip.data.address for ip in addresses]
+    return [ip.data.address for ip in addresses][:]  # without the room in which the list grew
 
 
 def _utc(time: datetime.datetime, name: str) -> datetime.datetime:
