@@ -157,7 +157,7 @@ class Index:
     def discard_all(self, value: str, members: Members) -> None:
         """The entities have the value no more."""
         ids = self._own(value)
-        for entity_id in ids_of(members):
+        for entity_id in (members,) if isinstance(members, str) else members:
             ids.pop(entity_id, None)
         if not ids:
             self._buckets.discard(value)
@@ -169,9 +169,12 @@ class Index:
 
     def _own(self, value: str) -> dict[str, None]:
         bucket = self._buckets.get(value)
-        if isinstance(bucket, tuple) and bucket[0] == self._epoch:
-            return bucket[1]
-        ids = bucket[1].copy() if isinstance(bucket, tuple) else dict.fromkeys(ids_of(bucket))
+        if isinstance(bucket, tuple):
+            if bucket[0] == self._epoch:
+                return bucket[1]
+            ids = bucket[1].copy()
+        else:
+            ids = {} if bucket is None else {bucket: None}
         self._buckets.set(value, (self._epoch, ids))
         return ids
 
