@@ -102,8 +102,7 @@ class Table(Generic[V]):
 
 
 Members = str | dict[str, None]
-"""The ids of the entities with one value: a lone one as it is, several as keys. A set takes twice to three times that
-memory."""
+"""The ids of the entities with one value: a lone one as it is, several as keys. A set takes more memory."""
 
 Bucket = str | tuple[int, dict[str, None]]
 """The members in an index; several with the epoch of the writer that made the dictionary."""
@@ -183,11 +182,11 @@ _NONE: dict[str, None] = {}
 
 
 def index_values(value: object) -> tuple[str, ...]:
-    """What an indexed field's value is found under: nothing for None, each element for a list."""
+    """What an indexed field's value is found under: nothing for None, each element of a list once."""
     if value.__class__ is str:
         return (value,)
     if value is None:
         return ()
     if isinstance(value, (list, tuple)):
-        return tuple(map(str, value))
+        return tuple(dict.fromkeys(map(str, value)))
     return (str(value),)

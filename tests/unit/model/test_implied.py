@@ -233,3 +233,9 @@ def test_an_instance_on_a_host_that_can_have_no_row_is_refused_whole(model, host
     assert apply(model, service("1"), instance("2", host)) == [Outcome.APPLIED, Outcome.QUARANTINED]
     assert model.get("instance", "vm") is None
     assert model.snapshot().ids("compute_node") == ["host1"]
+
+
+def test_a_host_that_an_aggregate_lists_twice_leaves_and_joins_once(model):
+    lists = (["host1", "host1"], [], ["host1"])
+    apply(model, *(aggregate(str(version), hosts, "az1") for version, hosts in enumerate(lists, 1)))
+    assert [found.id for found in model.by("aggregate", "hosts", "host1")] == ["agg"]
