@@ -151,7 +151,7 @@ def streamed(bench: Bench) -> list[Figure]:
             what="a stream of RabbitMQ to a committed model",
             unit="events/s",
             reference_unit="messages/s",
-            budget=Budget(">=", 0.35),
+            budget=Budget(">=", 0.25),
             note=f"against its driver, nothing decoded; {len(documents):,} messages",
         )
     ]
