@@ -230,7 +230,7 @@ def test_a_pod_that_ends_the_process_is_quarantined_also_after_the_next_start_un
             server.create(pod(name))
         site.options |= {
             "engine.enabled_sources": "edge", "source_edge.driver": "kubernetes", "source_edge.backoff_max": 1,
-            "source_edge.kubeconfig": server.kubeconfig(tmp_path / "edge"),
+            "source_edge.kubeconfig": server.kubeconfig(tmp_path / "edge"), "reconcile.enabled": False,
         }  # fmt: skip
         engine = site.engine(site.config())
         names = lambda: {entity.name for entity in site.store.load().snapshot().all("pod")}  # noqa: E731
