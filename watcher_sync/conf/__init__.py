@@ -14,6 +14,7 @@
 ``opts``            Registers all options, and lists them for oslo-config-generator
 ``outlet_watch``    ``[outlet_watch]``: the gRPC watch stream
 ``outlet_webhook``  ``[outlet_webhook]``: subscriptions and their delivery
+``outlets``         ``[outlets]`` and the options common to all outlets that publish on a log
 ``reconcile``       ``[reconcile]``: intervals, limits and policies of the comparison with the live systems
 ``reconcile_nova``  ``[reconcile_nova]``: the cloud that is asked, and the options of keystoneauth
 ``retention``       ``[retention]``: how long history is stored

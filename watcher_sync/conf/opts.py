@@ -24,6 +24,7 @@ from watcher_sync.conf import (
     operations,
     outlet_watch,
     outlet_webhook,
+    outlets,
     reconcile,
     reconcile_nova,
     retention,
@@ -35,6 +36,7 @@ SOURCES = "watcher_sync.sources"
 HANDLERS = "watcher_sync.handlers"
 RECONCILERS = "watcher_sync.reconcilers"
 CAPACITY_PROVIDERS = "watcher_sync.capacity_providers"
+OUTLETS = "watcher_sync.outlets"
 
 SQLITE = "sqlite:///$state_path/watcher-sync.sqlite"
 """The default of ``[database] connection``."""
@@ -69,6 +71,7 @@ PLUGINS: dict[str, tuple[str, list[cfg.Opt]]] = {
     HANDLERS: ("handler", []),
     RECONCILERS: ("reconciler", []),
     CAPACITY_PROVIDERS: ("capacity_provider", []),
+    OUTLETS: ("outlet", outlets.OUTLET_OPTS),
 }
 """Entry point group of plugins with options -> (prefix of their option groups, options common to all)."""
 
@@ -96,6 +99,7 @@ _MODULES = (
     api,
     outlet_webhook,
     outlet_watch,
+    outlets,
 )
 """Each has the options ``OPTS`` of one group ``GROUP``."""
 
@@ -117,6 +121,11 @@ def register_database(conf: cfg.ConfigOpts) -> None:
 def register_source(conf: cfg.ConfigOpts, name: str, options: list[cfg.Opt]) -> None:
     """Register the driver's options for one source."""
     conf.register_opts([DRIVER, EVENT_TYPES, *options], group=f"source_{name}")
+
+
+def register_outlet(conf: cfg.ConfigOpts, name: str, options: list[cfg.Opt]) -> None:
+    """Register the driver's options for one outlet that publishes on a log."""
+    conf.register_opts([*outlets.OUTLET_OPTS, *options], group=f"outlet_{name}")
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of outlets: what a driver that publishes the journal on a log does, and what it gets.
+
+An outlet is a class that an entry point in the group ``watcher_sync.outlets`` names. An instance of it is one
+``[outlet_<name>]`` section, and publishes one partition. The framework reads the journal once for all outlets of a
+process. It owns the cursor, the lease, back-off, filters and snapshots. One thread calls an instance.
+
+A *snapshot* is a change ``snapshot_begin``, a change ``snapshot`` for each entity, and a change ``snapshot_end``, all
+with one seq. What a reader knows of the partition and is not in the snapshot does not exist any more.
+"""
+
+from __future__ import annotations
+
+import abc
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import msgspec
+from oslo_config import cfg
+
+from watcher_sync.exceptions import WatcherSyncError
+from watcher_sync.log.formats import encoder_of
+
+CREATED: Final = "created"
+UPDATED: Final = "updated"
+DELETED: Final = "deleted"
+SNAPSHOT: Final = "snapshot"
+"""An entity as it is at the seq of a snapshot."""
+SNAPSHOT_BEGIN: Final = "snapshot_begin"
+SNAPSHOT_END: Final = "snapshot_end"
+
+LogPosition = tuple[str, int]
+"""(epoch, seq): the last change that a log has of a partition."""
+LogPositions = Mapping[str, LogPosition]
+"""Partition -> position. A partition of which a log has nothing, or half of a snapshot, is absent."""
+
+
+class OutletError(WatcherSyncError):
+    """The log did not take the changes, or cannot be reached: the framework closes the outlet, and opens it again."""
+
+
+class OutletDeposed(OutletError):
+    """The log refused the changes because another publisher has published since :meth:`Outlet.open`."""
+
+
+class LogChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What an outlet publishes: one change of an entity, or a part of a snapshot."""
+
+    partition: str
+    epoch: str
+    seq: int
+    """Of the journal row; in a snapshot, the seq whose model it is."""
+    change: str
+    """One of the constants of this module."""
+    kind: str = ""
+    """Empty at the begin and the end of a snapshot, as is what follows."""
+    id: str = ""
+    time: datetime.datetime
+    """When the change was committed, or the snapshot taken; aware UTC."""
+    previous_seq: int | None = None
+    """The seq of the journal row that wrote the entity before, also one that only moved versions. None: a creation, or
+    unknown."""
+    delta: Mapping[str, tuple[Any, Any]] = {}
+    """Field -> (old, new) as in JSON, of the fields that changed."""
+    before: Mapping[str, Any] | None = None
+    """All public fields before the change, and the id; None: the entity did not exist, or it is a snapshot."""
+    after: Mapping[str, Any] | None = None
+    """All public fields after the change, and the id; None: the entity does not exist."""
+    versions: Mapping[str, str] = {}
+    """Facet -> version, after the change."""
+    event_id: str = ""
+    event_type: str = ""
+    source: str = ""
+    """The source whose event caused the change."""
+    merged: int = 1
+    """How many events this change sums up."""
+    actor: Mapping[str, Any] | None = None
+    project_id: str | None = None
+    ends_commit: bool = True
+    """Whether the next change belongs to another transaction of the journal."""
+
+    @property
+    def position(self) -> LogPosition:
+        """(epoch, seq)."""
+        return self.epoch, self.seq
+
+
+class Outlet(abc.ABC):
+    """Base of all outlet drivers.
+
+    A constructor checks the options, and does no I/O.
+
+    :cvar options: its options in ``[outlet_<name>]``, beside the common ones (:mod:`watcher_sync.conf.outlets`).
+    :ivar name: of the outlet in ``[outlets] enabled``.
+    :ivar group: the values of ``[outlet_<name>]``.
+    :ivar partition: the partition that this installation is.
+    """
+
+    options: ClassVar[list[cfg.Opt]] = []
+
+    def __init__(self, name: str, conf: cfg.ConfigOpts) -> None:
+        """:raises ConfigError: an option is wrong."""
+        self.name = name
+        self.group = conf[f"outlet_{name}"]
+        self.partition: str = self.group.partition
+        self.encode = encoder_of(self.group.format)
+        """A change as the bytes of the configured format."""
+
+    @abc.abstractmethod
+    def open(self, position: LogPositions) -> LogPositions:
+        """Connect, and find out what the log has.
+
+        :param position: what the framework knows to be durable; empty: nothing.
+        :returns: the position of the last change that the log has. The framework continues after it. Empty: the log has
+            nothing or half of a snapshot, so the framework begins with a snapshot. An outlet whose log does not tell
+            returns what it got.
+        :raises OutletError: the log cannot be reached, or is not as configured.
+        """
+
+    @abc.abstractmethod
+    def publish(self, changes: Sequence[LogChange]) -> LogPositions:
+        """Publish changes in their order. It ends within a bounded time.
+
+        :param changes: at least one; the last one ends a commit unless the commit is very large.
+        :returns: what is durable now. In a snapshot, nothing is until its end.
+        :raises OutletDeposed: another publisher has published.
+        :raises OutletError: it is not known how many are durable.
+        """
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Disconnect. It does not raise, and may be called twice, also without :meth:`open`."""
