@@ -24,6 +24,7 @@ from oslo_config import cfg
 import watcher_sync
 from tests.faulty_proxy import FaultyProxy
 from tests.functional.storage.writing import commit, cycle_on
+from tests.unit.log.rows import outlet_cursor
 from watcher_sync.assembly.store import open_store
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
@@ -276,24 +277,6 @@ def _webhooks(w: Writer) -> None:
     WebhookStore(w.database, w.tables).write(WorkerWrites(sequence=1), w.shards.owned, w.shards.name)
 
 
-def _outlet() -> cursors.OutletCursor:
-    return cursors.OutletCursor(
-        outlet="bus",
-        driver="memory",
-        partition="default",
-        token=1,
-        selection="",
-        epoch="e",
-        seq=1,
-        published_seq=1,
-        state=cursors.PUBLISHING,
-        since=NOW,
-        host="h",
-        pid=1,
-        updated_at=NOW,
-    )
-
-
 CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "storage/writing/store.py:_transact": lambda w: w.write_hosts(),
     "storage/writing/store.py:write": lambda w: w.store.persist_last_seen({"compute_node": _all_seen()}),
@@ -345,7 +328,7 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "storage/drifts.py:_forget": _heal_drifts,
     "storage/groups/engines.py:write_engine": lambda w: engines.write_engine(w.database, _engine(w)),
     "storage/groups/engines.py:remove_engine": lambda w: engines.remove_engine(w.database, "x"),
-    "log/cursors.py:write_outlet": lambda w: cursors.write_outlet(w.database, _outlet()),
+    "log/cursors.py:write_outlet": lambda w: cursors.write_outlet(w.database, outlet_cursor()),
     "webhooks/worker_rows.py:purge": lambda w: WebhookStore(w.database, w.tables).purge(NOW),
     "webhooks/shards.py:give_back": lambda w: w.shards.give_back([0]),
     "webhooks/shards.py:leave": lambda w: w.shards.leave(),

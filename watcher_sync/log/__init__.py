@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The journal on a log that other programs read: outlets as plugins.
 
+``api``         The REST resources of outlets
 ``base``        The contract of outlets
 ``change_log``  Turns the journal into the changes that outlets publish, once for all outlets of a process
 ``cursors``     The rows of outlets: how far each has published, and the state of its publisher
