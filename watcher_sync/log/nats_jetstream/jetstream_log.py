@@ -29,6 +29,8 @@ LOG = logging.getLogger(__name__)
 
 _REFUSES_IDS_IN_BATCHES: Final = (2, 12, 0)
 """The only server with batches that may not have Nats-Msg-Id."""
+REQUEST_TIMEOUT_SECONDS: Final = 3.0
+"""For an answer of the administration; without a leader of a stream there is none."""
 _MODEL_POLL_SECONDS: Final = 0.5
 _MODEL_LATE_SECONDS: Final = 60.0
 """After this time without the end of a snapshot in the model there is a warning."""
@@ -89,7 +91,7 @@ class JetStreamLog:
 
     async def _attach(self, connection: NatsConnection) -> LogPosition | None:
         settings = self._settings
-        api = JetStreamApi(connection, prefix=settings.api_prefix, timeout=settings.timeout)
+        api = JetStreamApi(connection, prefix=settings.api_prefix, timeout=REQUEST_TIMEOUT_SECONDS)
         self._streams = LogStreams(api, settings.streams)
         changes = await self._streams.find_changes()
         model = await self._streams.find_model()

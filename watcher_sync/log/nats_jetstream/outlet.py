@@ -25,6 +25,8 @@ from watcher_sync.sources.nats.connection import describe
 from watcher_sync.sources.session import NotReady
 
 _OPEN_SECONDS: Final = 60.0
+_MARGIN_SECONDS: Final = 10.0
+"""What a call may take beyond the limit that the publisher itself observes."""
 _STOP_SECONDS: Final = 5.0
 
 T = TypeVar("T")
@@ -64,8 +66,7 @@ class NatsJetStreamOutlet(Outlet):
             for batch in messages.batches_of(changes, atomic=log.is_atomic)
         ]
         ends_snapshot = any(change.change == SNAPSHOT_END for change in changes)
-        # Two requests at most, each of which has its own limit of time.
-        self._run(log.publish(batches, ends_snapshot=ends_snapshot), 2 * self._settings.timeout + _STOP_SECONDS)
+        self._run(log.publish(batches, ends_snapshot=ends_snapshot), self._settings.timeout + _MARGIN_SECONDS)
         last = changes[-1]
         return {} if last.change in (SNAPSHOT_BEGIN, SNAPSHOT) else {self.partition: last.position}
 

@@ -145,9 +145,9 @@ class FencedPublisher:
         if is_deposed and (last := (await self._streams.changes()).last_seq) > expected.before:
             raise OutletDeposed(
                 f"another publisher has published: the stream's last sequence is {last}, not {expected.before}; "
-                f"the server refused ours: {reason}"
+                f"the server answers ours: {reason}"
             )
-        raise OutletError(f"the server refused a message: {reason}")
+        raise OutletError(f"the server answers a message: {reason}")
 
 
 def _why_refused(message: NatsMessage, sequence: int) -> tuple[str, bool]:

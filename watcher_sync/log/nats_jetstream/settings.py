@@ -72,7 +72,7 @@ times to live for messages, a deletion leaves both streams after this time.
         default=10.0,
         min=0.5,
         max=300,
-        help="Seconds in which the server must have stored what one call publishes, and answer a request.",
+        help="Seconds in which the server must have stored what is published together, a few hundred changes.",
     ),
 ]
 
