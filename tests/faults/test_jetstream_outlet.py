@@ -20,7 +20,7 @@ import pytest
 from nats.errors import Error as NatsError
 
 from tests.faults.jetstream_publisher import DEPOSED, ENTITIES, FIRST
-from tests.functional.log.jetstream_streams import LogReader, log_of
+from tests.functional.log.jetstream_streams import PARTITION, LogReader, log_of, make_outlet, snapshot
 from tests.functional.sources.jetstream import dcm_of
 from tests.services.servers import Server, nats_programs, private_nats, private_nats_cluster
 from tests.waiting import deadline, wait_until
@@ -52,7 +52,7 @@ def publishing(nodes: Sequence[Server], log: LogReader, until: int, output: Path
 def state(log: LogReader) -> dict[str, Any]:
     """What the stream has; empty while no server answers."""
     with suppress(NatsError, TimeoutError):
-        request = log.client.client.request(f"$JS.API.STREAM.INFO.{log.name}", timeout=deadline(2))
+        request = log.client.client.request(f"$JS.API.STREAM.INFO.{log.name}", timeout=deadline(0.5))
         return dict(msgspec.json.decode(log.client.do(request).data).get("state", {}))
     return {}
 
@@ -104,7 +104,13 @@ def test_twenty_kills_of_the_publisher_and_of_each_node_lose_and_repeat_nothing(
         until = last_seq(log) // 3 * 3 + PROGRESS * 2
         with publishing(nodes, log, until, output) as publisher:
             assert publisher.wait(deadline(120)) == 0
-        records = check_each_once_in_order(log, log.changes()[-1].position)
+        last = log.changes()[-1].position
+        records = check_each_once_in_order(log, last)
+        outlet = make_outlet([node.url for node in nodes], log.name)
+        assert outlet.open({}) == {PARTITION: ("e", last)}
+        outlet.publish(snapshot(last, "i-1"))
+        wait_until(lambda: set(log.model()) == {"_snapshot.begin", "instance.i-1", "_snapshot.end"})
+        outlet.close()
     errors = output.read_text().splitlines()
     figure(f"{KILLS} kills, {records} messages, {len(errors)} errors of publishers: {sorted(set(errors))[:5]}")
 

