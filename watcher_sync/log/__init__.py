@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The journal on a log that other programs read: outlets as plugins.
 
-``api``         The REST resources of outlets
-``base``        The contract of outlets
-``change_log``  Turns the journal into the changes that outlets publish, once for all outlets of a process
-``cursors``     The rows of outlets: how far each has published, and the state of its publisher
-``formats``     The two formats of a published change
-``leadership``  Which process publishes an outlet
-``metrics``     The Prometheus metrics of the process that publishes on logs
-``publisher``   Publishes the journal on the log of one outlet, in a thread of its own
-``selection``   What one outlet publishes of the journal
-``worker``      The outlets of one process
+``api``             The REST resources of outlets and of the schemas of messages
+``base``            The contract of outlets
+``change_log``      Turns the journal into the changes that outlets publish, once for all outlets of a process
+``cursors``         The rows of outlets: how far each has published, and the state of its publisher
+``formats``         The two formats of a published change
+``leadership``      Which process publishes an outlet
+``metrics``         The Prometheus metrics of the process that publishes on logs
+``nats_jetstream``  The driver of that name: streams of NATS JetStream
+``publisher``       Publishes the journal on the log of one outlet, in a thread of its own
+``selection``       What one outlet publishes of the journal
+``worker``          The outlets of one process
 """

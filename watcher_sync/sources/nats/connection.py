@@ -21,8 +21,8 @@ from nats.errors import ConnectionClosedError
 from nats.errors import Error as NatsError
 
 from watcher_sync.sources.addresses import addresses_of
+from watcher_sync.sources.nats.client_settings import CONNECT_TIMEOUT_SECONDS, DEFAULT_PORT, NatsClientSettings
 from watcher_sync.sources.nats.messages import NatsMessage
-from watcher_sync.sources.nats.settings import CONNECT_TIMEOUT_SECONDS, DEFAULT_PORT, JetStreamSettings
 
 _CLOSE_TIMEOUT_SECONDS: Final = 1.0
 
@@ -98,11 +98,11 @@ class NatsConnection(Client):
 
 
 async def connect(
-    settings: JetStreamSettings, name: str, *, closed: Callable[[], None] | None = None
+    settings: NatsClientSettings, name: str, *, closed: Callable[[], None] | None = None
 ) -> NatsConnection:
     """Connect to one of the servers, in any order, at its first address that accepts us.
 
-    :param name: of the source.
+    :param name: of the source or outlet.
     :param closed: called when the connection has ended, also one that was not made.
     :raises nats.errors.Error, OSError: when no server accepts us.
     """
@@ -123,7 +123,7 @@ async def connect(
 async def _connect_to(
     server: urllib.parse.SplitResult,
     address: str,
-    settings: JetStreamSettings,
+    settings: NatsClientSettings,
     name: str,
     closed: Callable[[], None] | None,
 ) -> NatsConnection:

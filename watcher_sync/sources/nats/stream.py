@@ -16,18 +16,15 @@ from __future__ import annotations
 import datetime
 import itertools
 import re
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 from nats.aio.client import Client
-from nats.errors import Error as NatsError
-from nats.errors import NoRespondersError
 
 from watcher_sync.sources.cursors import FIRST
+from watcher_sync.sources.nats.api import JetStreamAnswer, JetStreamApi, JetStreamError
 from watcher_sync.sources.nats.cursor import Place, read_start
-from watcher_sync.sources.session import NotAnswered, NotReady
-
-T = TypeVar("T", bound="_ApiAnswer")
+from watcher_sync.sources.session import NotReady
 
 NANOSECONDS: Final = 1_000_000_000
 _NO_STREAM: Final = 10059
@@ -110,16 +107,6 @@ class ConsumerHandle(msgspec.Struct, frozen=True, kw_only=True):
         return self.config.ack_wait / NANOSECONDS
 
 
-class _Error(msgspec.Struct):
-    code: int = 0
-    err_code: int = 0
-    description: str = ""
-
-
-class _ApiAnswer(msgspec.Struct, kw_only=True):
-    error: _Error | None = None
-
-
 class _StreamConfig(msgspec.Struct):
     subjects: list[str] = []
     retention: str = "limits"
@@ -134,7 +121,7 @@ class _StreamState(msgspec.Struct):
     last_ts: str = ""
 
 
-class _StreamInfo(_ApiAnswer):
+class _StreamInfo(JetStreamAnswer):
     created: str = ""
     config: _StreamConfig = msgspec.field(default_factory=_StreamConfig)
     state: _StreamState = msgspec.field(default_factory=_StreamState)
@@ -144,7 +131,7 @@ class _Stored(msgspec.Struct):
     time: str = ""
 
 
-class _StoredMessage(_ApiAnswer):
+class _StoredMessage(JetStreamAnswer):
     message: _Stored = msgspec.field(default_factory=_Stored)
 
 
@@ -153,7 +140,7 @@ class _Sequences(msgspec.Struct):
     stream_seq: int = 0
 
 
-class _ConsumerInfo(_ApiAnswer):
+class _ConsumerInfo(JetStreamAnswer):
     created: str = ""
     config: ConsumerConfig = msgspec.field(default_factory=ConsumerConfig)
     delivered: _Sequences = msgspec.field(default_factory=_Sequences)
@@ -171,10 +158,8 @@ class JetStream:
     """
 
     def __init__(self, connection: Client, spec: ConsumerSpec, *, prefix: str, timeout: float) -> None:
-        self._connection = connection
+        self._api = JetStreamApi(connection, prefix=prefix, timeout=timeout)
         self._spec = spec
-        self._prefix = prefix
-        self._timeout = timeout
         self._is_work_queue = False
 
     async def find(self) -> StreamInfo:
@@ -213,7 +198,7 @@ class JetStream:
 
         :raises NotReady: JetStream does not answer, or refuses.
         """
-        answer = await self._ask(f"STREAM.MSG.GET.{self._spec.stream}", {"seq": sequence}, _StoredMessage)
+        answer = await self._api.ask(f"STREAM.MSG.GET.{self._spec.stream}", {"seq": sequence}, _StoredMessage)
         if answer.error is not None:
             if answer.error.err_code == _NO_MESSAGE or answer.error.code == _NOT_FOUND:
                 return None
@@ -245,7 +230,7 @@ class JetStream:
 
         :raises NotReady: JetStream does not answer, or refuses.
         """
-        answer = await self._ask(f"CONSUMER.DELETE.{self._spec.stream}.{self._spec.durable}", None, _ApiAnswer)
+        answer = await self._api.ask(f"CONSUMER.DELETE.{self._spec.stream}.{self._spec.durable}", None, JetStreamAnswer)
         if answer.error is not None and answer.error.err_code != _NO_CONSUMER:
             raise self._refused("consumer", answer.error)
 
@@ -256,7 +241,7 @@ class JetStream:
             if not spec.create:
                 raise NotReady(f"the stream {spec.stream} does not exist yet")
             config = {"name": spec.stream, "subjects": [spec.subject], "retention": "limits", "storage": "file"}
-            info = await self._ask(f"STREAM.CREATE.{spec.stream}", config, _StreamInfo)
+            info = await self._api.ask(f"STREAM.CREATE.{spec.stream}", config, _StreamInfo)
             if info.error is not None and info.error.err_code == _STREAM_EXISTS:
                 info = await self._stream_info()
         if info.error is not None:
@@ -264,10 +249,10 @@ class JetStream:
         return info
 
     async def _stream_info(self) -> _StreamInfo:
-        return await self._ask(f"STREAM.INFO.{self._spec.stream}", None, _StreamInfo)
+        return await self._api.ask(f"STREAM.INFO.{self._spec.stream}", None, _StreamInfo)
 
     async def _consumer_info(self) -> _ConsumerInfo:
-        return await self._ask(f"CONSUMER.INFO.{self._spec.stream}.{self._spec.durable}", None, _ConsumerInfo)
+        return await self._api.ask(f"CONSUMER.INFO.{self._spec.stream}.{self._spec.durable}", None, _ConsumerInfo)
 
     async def _make_consumer(self, start: str) -> _ConsumerInfo:
         spec = self._spec
@@ -283,7 +268,7 @@ class JetStream:
             "max_deliver": -1,
             "filter_subject": spec.subject,
         } | begin
-        made = await self._ask(
+        made = await self._api.ask(
             f"CONSUMER.DURABLE.CREATE.{spec.stream}.{spec.durable}",
             {"stream_name": spec.stream, "config": config},
             _ConsumerInfo,
@@ -317,23 +302,9 @@ class JetStream:
                 " (delete it, or set another durable)"
             )
 
-    def _refused(self, what: str, error: _Error) -> NotReady:
+    def _refused(self, what: str, error: JetStreamError) -> NotReady:
         name = self._spec.stream if what == "stream" else self._spec.durable
-        return NotReady(f"the {what} {name} cannot be used: {error.description or error.code} ({error.err_code})")
-
-    async def _ask(self, subject: str, request: dict[str, Any] | None, type_: type[T]) -> T:
-        payload = b"" if request is None else msgspec.json.encode(request)
-        try:
-            answer = await self._connection.request(f"{self._prefix}.{subject}", payload, timeout=self._timeout)
-            return msgspec.json.decode(answer.data, type=type_)
-        except NoRespondersError:
-            raise NotReady("the server has no JetStream") from None
-        except TimeoutError:
-            raise NotAnswered(f"JetStream does not answer {subject.rpartition('.')[0]}") from None
-        except NatsError as exc:
-            raise NotReady(f"JetStream cannot be asked: {exc}") from None
-        except msgspec.MsgspecError as exc:
-            raise NotReady(f"JetStream's answer is not understood: {exc}") from None
+        return NotReady(f"the {what} {name} cannot be used: {error}")
 
 
 def _handle(info: _ConsumerInfo) -> ConsumerHandle:
