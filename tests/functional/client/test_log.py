@@ -21,6 +21,7 @@ from watcher_sync.client.log import LogEntry, LogReader
 from watcher_sync.log import base, formats
 
 PAGE = Path(__file__).parents[3] / "doc" / "source" / "user" / "log-client.rst"
+ABSENT = "nats://127.0.0.1:1"
 
 
 @pytest.fixture
@@ -30,8 +31,8 @@ def log() -> Iterator[PublishedLog]:
 
 
 def first(log: PublishedLog, count: int, position: Any = None) -> list[LogEntry]:
-    """So many entries."""
-    with LogReader([log.url], log.stream) as reader:
+    """So many entries, in a cluster of which one server is away."""
+    with LogReader([ABSENT, log.url], log.stream) as reader:
         return list(itertools.islice(reader.read(position, timeout=deadline(PATIENCE_SECONDS)), count))
 
 

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import datetime
 import logging
+import random
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -118,7 +119,7 @@ class LogFollower:
         self._consumer: LogConsumer | None = None
         """The latest."""
         self._doubts = 0
-        self._backoff = Backoff(0.2, 15.0)
+        self._backoff = Backoff(0.2, 5.0)
         self._loop = asyncio.new_event_loop()
         self._task = self._loop.create_task(self._follow())
         self._thread = threading.Thread(target=self._run, name=f"log-{stream}", daemon=True)
@@ -190,7 +191,19 @@ class LogFollower:
                 await asyncio.sleep(pause)
 
     async def _connect(self, stack: contextlib.AsyncExitStack) -> Client:
-        """:raises nats.errors.Error, OSError: no server accepts us."""
+        """Connect to one of the servers, in any order. The library alone would try one that is away for two minutes.
+
+        :raises nats.errors.Error, OSError: no server accepts us.
+        """
+        failure: Exception = LogLost("no server is given")
+        for server in random.sample(self._servers, len(self._servers)):
+            try:
+                return await self._connect_to(server, stack)
+            except (NatsError, OSError) as exc:
+                failure = exc
+        raise failure
+
+    async def _connect_to(self, server: str, stack: contextlib.AsyncExitStack) -> Client:
         client = Client()
         self._complaint = None
 
@@ -201,15 +214,18 @@ class LogFollower:
             self._end(LogLost("disconnected"))
 
         stack.push_async_callback(_close, client)
-        await client.connect(
-            servers=self._servers,
-            allow_reconnect=False,
-            connect_timeout=_TIMEOUT_SECONDS,
-            ping_interval=15,
-            error_cb=complain,
-            closed_cb=on_closed,
-            **self._options,
-        )
+        async with asyncio.timeout(4 * _TIMEOUT_SECONDS):
+            await client.connect(
+                servers=[server],
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0,
+                connect_timeout=_TIMEOUT_SECONDS,
+                ping_interval=15,
+                error_cb=complain,
+                closed_cb=on_closed,
+                **self._options,
+            )
         return client
 
     def _end(self, error: Exception | None) -> None:
