@@ -61,6 +61,7 @@ from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.conf import keystone, opts
 from watcher_sync.dispatch import Dispatcher, load_handlers
 from watcher_sync.log.api import outlets
+from watcher_sync.log.api import schemas as log_schemas
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.operations import Operations
 from watcher_sync.storage.database import database
@@ -192,6 +193,7 @@ def make_routes(
         *subscriptions.routes(service),
         *watch_events.routes(service),
         *outlets.routes(service),
+        *log_schemas.routes(service),
     ]
     for kind in service.kinds.values():
         collection = Collection(service, kind)

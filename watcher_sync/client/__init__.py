@@ -10,7 +10,7 @@
         print(instance["id"], instance["name"])
 
 The client imports nothing of the engine, the model or the storage. It needs keystoneauth1 and msgspec only;
-``watch`` also needs grpcio, protobuf and urllib3.
+``log`` also needs nats-py, and ``watch`` grpcio, protobuf and urllib3.
 
 ``changes``         ``Client.events``: an endless iterator that reads the journal by long polls and retries
 ``client``          ``Client``: every operation of the API as a method, and ``connect``
@@ -19,6 +19,7 @@ The client imports nothing of the engine, the model or the storage. It needs key
 ``errors``          ``ClientError`` and its subclasses, one for each HTTP status
 ``export_formats``  The columns of a list in a file, and its entries as JSON lines, CSV and Parquet
 ``filters``         The filters of a list, as people write them
+``log``             ``LogReader``: the client of the log on NATS JetStream
 ``models``          The documents of the API as typed structs
 ``operations``      ``Operation``: an operation lease as a ``with`` block, with a heartbeat thread
 ``osc``             The plugin of OpenStackClient

@@ -10,6 +10,7 @@
 ``metrics``         The Prometheus metrics of the process that publishes on logs
 ``nats_jetstream``  The driver of that name: streams of NATS JetStream
 ``publisher``       Publishes the journal on the log of one outlet, in a thread of its own
+``schemas``         The JSON Schema of a published message, for each kind and format
 ``selection``       What one outlet publishes of the journal
 ``worker``          The outlets of one process
 """

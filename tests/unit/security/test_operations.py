@@ -50,6 +50,8 @@ TABLE = {
     "GET /openapi.json": ("versions:show", ANY, PUBLIC),
     "GET /v1/events": ("events:list", BOTH, LIST),
     "POST /v1/events": (EVENTS, BOTH, BRING),
+    "GET /v1/schemas": ("schemas:list", ANY, PUBLIC),
+    "GET /v1/schemas/{format_name}/{kind_name}": ("schemas:show", ANY, PUBLIC),
     "GET /v1/engines": ("engines:list", BOTH, HOSTS),
     "GET /v1/outlets": ("outlets:list", BOTH, HOSTS),
     "GET /v1/outlets/{name}": ("outlets:show", BOTH, HOSTS),
@@ -189,7 +191,7 @@ def requested(api, operation, caller):
         elif method == "POST":
             more = {"json": topic | {"name": f"new-{caller.replace('_', '-')}-{len(template)}"}}
         path = path.replace("{version}", "v1")
-    path = path.replace("{instance_id}", SERVER)
+    path = path.replace("{instance_id}", SERVER).replace("{format_name}/{kind_name}", "cloudevents/instance")
     path = path.replace("/static/{name}", "/static/app.js").replace("{name}", "nova")
     if template == "/v1/events" and method == "POST":
         more = {"body": json.dumps(CLOUD_EVENT), "headers": {"Content-Type": "application/cloudevents+json"}}

@@ -73,7 +73,7 @@ RULES = {
 """Rule -> who may, on what belongs to its own project."""
 
 NAMED = {"admin_required", "service_role", "system_reader", "project_reader", "project_member", "project_manager"}
-EVERYBODY = {"page:show", "versions:show", "login:create"}
+EVERYBODY = {"page:show", "versions:show", "login:create", "schemas:list", "schemas:show"}
 
 
 @pytest.fixture

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reader of the log has the current model, and then each change once, whatever happens to the log meanwhile."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.functional.client.published_log import PARTITION, FollowedLog, PublishedLog, published_log, writing
+from tests.services.ensure import url_of
+from tests.services.servers import Server
+from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
+from watcher_sync.client.log import LogEntry, LogReader
+from watcher_sync.log import base, formats
+
+PAGE = Path(__file__).parents[3] / "doc" / "source" / "user" / "log-client.rst"
+ABSENT = "nats://127.0.0.1:1"
+
+
+@pytest.fixture
+def log() -> Iterator[PublishedLog]:
+    with published_log(url_of("nats")) as published:
+        yield published
+
+
+def first(log: PublishedLog, count: int, position: Any = None) -> list[LogEntry]:
+    """So many entries, in a cluster of which one server is away."""
+    with LogReader([ABSENT, log.url], log.stream) as reader:
+        return list(itertools.islice(reader.read(position, timeout=deadline(PATIENCE_SECONDS)), count))
+
+
+@pytest.mark.parametrize("format_name", [formats.CLOUDEVENTS, formats.DEBEZIUM])
+def test_the_model_comes_first_and_then_each_change_with_old_and_new_values(format_name: str) -> None:
+    with published_log(url_of("nats"), format_name=format_name) as log:
+        log.write("gone", n=1)
+        log.snapshot()
+        log.write("a", n=1, name="x")
+        log.remove("gone")
+        wait_until(log.mirrored)
+        with FollowedLog(log) as reader:
+            reader.wait_for(log)
+            assert [(e.change, e.id, e.reason) for e in reader.entries] == [
+                ("snapshot_begin", "", "no_position"),
+                ("snapshot", "a", ""),
+                ("snapshot_end", "", ""),
+            ]
+            log.write("a", n=2)
+            log.remove("a")
+            reader.wait_for(log)
+        updated, deleted = reader.entries[-2:]
+        assert (updated.change, updated.kind, updated.id, updated.seq) == ("updated", "instance", "a", 4)
+        assert (updated.partition, updated.epoch) == (PARTITION, "epoch-1")
+        assert updated.time is not None
+        assert updated.time.isoformat() == "2026-01-02T03:04:05+00:00"
+        assert (updated.old, updated.new) == ({"n": 1}, {"n": 2})
+        assert updated.entity == {"id": "a", "n": 2, "name": "x"}
+        assert (deleted.change, deleted.old, deleted.entity) == ("deleted", {"n": 2, "name": "x"}, None)
+
+
+def test_nothing_is_missing_between_the_model_and_the_changes_while_others_write(log: PublishedLog) -> None:
+    log.fill(300)
+    log.snapshot()
+    wait_until(log.mirrored)
+    with writing(log, 300, deletes=False):
+        for _ in range(8):
+            with FollowedLog(log) as reader:
+                reader.wait(lambda reader=reader: len(reader.changes()) > 50)
+            seqs = reader.changes()
+            assert seqs == list(range(seqs[0], seqs[0] + len(seqs)))
+            assert reader.reasons() == ["no_position"]
+            assert reader.snapshot_sizes == [300], "an entity that changed while the model was read is not in it"
+    with FollowedLog(log) as reader:
+        wait_until(log.mirrored)
+        reader.wait_for(log)
+
+
+def test_another_process_reads_on_after_the_stored_position(log: PublishedLog) -> None:
+    log.fill(3)
+    log.snapshot()
+    wait_until(log.mirrored)
+    stored = json.dumps(first(log, 5)[-1].position)
+    for number in range(1, 1500):
+        log.write("e-0", n=number)
+    half = first(log, 700, json.loads(stored))
+    rest = first(log, 799, json.loads(json.dumps(half[-1].position)))
+    assert [entry.new["n"] for entry in half + rest] == list(range(1, 1500))
+
+
+def test_a_position_within_a_snapshot_is_the_one_before_it(log: PublishedLog) -> None:
+    log.fill(3)
+    log.snapshot()
+    wait_until(log.mirrored)
+    model = first(log, 5)
+    assert [bool(entry.position) for entry in model] == [False] * 4 + [True]
+    log.write("e-0", n=1)
+    log.snapshot()
+    change, begin, entity = first(log, 3, model[-1].position)
+    assert (change.change, begin.change, entity.change) == ("updated", "snapshot_begin", "snapshot")
+    assert begin.reason == ""
+    assert change.position == begin.position == entity.position
+    assert [entry.change for entry in first(log, 5, entity.position)][::4] == ["snapshot_begin", "snapshot_end"]
+
+
+def test_a_purged_position_begins_with_the_model_and_says_so(log: PublishedLog) -> None:
+    log.fill(3)
+    log.snapshot()
+    wait_until(log.mirrored)
+    position = first(log, 5)[-1].position
+    log.write("e-0", n=1)
+    log.purge()
+    with FollowedLog(log, position) as reader:
+        reader.wait_for(log)
+    assert reader.reasons() == ["purged"]
+    assert [entry.change for entry in reader.entries] == ["snapshot_begin", *["snapshot"] * 3, "snapshot_end"]
+
+
+def test_a_reader_that_lags_behind_a_purge_gets_the_model_again(log: PublishedLog) -> None:
+    log.fill(3)
+    log.snapshot()
+    wait_until(log.mirrored)
+    with LogReader([log.url], log.stream) as reader:
+        entries = reader.read(timeout=deadline(PATIENCE_SECONDS))
+        program = FollowedLog(log)
+        for _ in range(5):
+            program.apply(next(entries))
+        for number in range(1, 3000):
+            log.write("e-1", n=number)
+        log.purge()
+        log.write("e-2", n=1)
+        while not program.position or program.position[PARTITION][1] < log.seq:
+            program.apply(next(entries))
+    assert program.model == log.truth
+    assert program.reasons() == ["no_position", "purged"]
+
+
+def test_an_unfinished_snapshot_ends_when_the_publisher_ends_it(log: PublishedLog) -> None:
+    log.fill(5)
+    log.snapshot()
+    del log.truth["e-4"]
+    log.snapshot(until=base.SNAPSHOT)
+    wait_until(log.mirrored)
+    with FollowedLog(log) as reader:
+        reader.wait(lambda: len(reader.entries) == 5)
+        assert not reader.position
+        log.end_snapshot()
+        reader.wait_for(log)
+    assert [entry.change for entry in reader.entries] == ["snapshot_begin", *["snapshot"] * 4, "snapshot_end"]
+
+
+def test_a_stream_that_was_created_again_is_read_from_its_model(log: PublishedLog) -> None:
+    log.fill(4)
+    log.snapshot()
+    with FollowedLog(log) as reader:
+        wait_until(log.mirrored)
+        reader.wait_for(log)
+        log.delete()
+        log.create()
+        del log.truth["e-3"]
+        log.epoch, log.seq = "epoch-2", 1
+        log.snapshot()
+        for number in range(20):
+            log.write("e-1", n=number)
+        reader.wait_for(log)
+        assert reader.reasons() == ["no_position", "replaced"]
+    # The old stream had another message at this place.
+    with FollowedLog(log, {PARTITION: ("epoch-1", 4, 5)}) as again:
+        again.wait_for(log)
+    assert again.reasons() == ["replaced"]
+
+
+def test_a_server_that_is_killed_under_load_costs_no_change_and_repeats_none(own_nats: Server) -> None:
+    with published_log(own_nats.url) as log:
+        log.fill(50)
+        log.snapshot()
+        with FollowedLog(log) as reader:
+            with writing(log, 50) as stopping:
+                reader.wait(lambda: len(reader.changes()) > 100)
+                for _ in range(2):
+                    count = len(reader.changes())
+                    own_nats.kill()
+                    own_nats.start()
+                    reader.wait(lambda count=count: len(reader.changes()) > count + 50)
+                stopping.set()
+            reader.wait_for(log)
+        seqs = reader.changes()
+        assert seqs == list(range(seqs[0], log.seq + 1))
+        assert reader.reasons() == ["no_position"]
+
+
+def test_a_reader_waits_for_a_log_that_is_not_there_and_ends_when_it_is_closed(own_nats: Server) -> None:
+    with published_log(own_nats.url) as log:
+        own_nats.stop()
+        with FollowedLog(log) as reader:
+            own_nats.start()
+            log.write("a", n=1)
+            log.snapshot()
+            reader.wait_for(log)
+        with LogReader([log.url], log.stream) as unread:
+            assert list(unread.read(reader.position, timeout=0.1)) == []
+
+
+def test_the_example_of_the_page_reads_on_where_it_ended(
+    log: PublishedLog, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = re.search(r"\.\. code-block:: python\n\n((?:    .*\n|\n)+)", PAGE.read_text(encoding="utf-8"))
+    assert found
+    names: dict[str, Any] = {"__name__": "example"}
+    exec(compile(textwrap.dedent(found[1]), str(PAGE), "exec"), names)
+    # The example reads without end; the test ends it when nothing more comes.
+    read = LogReader.read
+    monkeypatch.setattr(LogReader, "read", lambda reader, position: read(reader, position, timeout=deadline(0.5)))
+    log.write("a", n=1)
+    log.snapshot()
+    wait_until(log.mirrored)
+    names["follow"]([log.url], log.stream, tmp_path / "position.json")
+    log.write("a", n=2)
+    names["follow"]([log.url], log.stream, tmp_path / "position.json")
+    assert capsys.readouterr().out.splitlines() == [
+        "snapshot_begin   1 {}",
+        "snapshot instance a 1 {}",
+        "snapshot_end   1 {}",
+        "updated instance a 2 {'n': 2}",
+    ]

@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The thread that reads a log from JetStream in order: the current model, then each message of the changes once.
+
+The stream of the model mirrors that of the changes, with the last message of each subject and the same sequences. So
+the model is read from the begin of the last snapshot up to a sequence, and the changes after that sequence.
+
+A consumer continues after the last message that arrived. A message that is not the next of the stream means that
+messages were discarded. The model is then read again, as after a stream that was created again or went back in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import logging
+import random
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+from nats.js.api import RawStreamMsg, StreamInfo
+from nats.js.client import JetStreamContext
+from nats.js.errors import NotFoundError
+
+from watcher_sync.backoff import Backoff
+from watcher_sync.client.log.consumer import LogConsumer, LogLost
+
+NO_POSITION: Final = "no_position"
+"""The reader was given no position."""
+PURGED: Final = "purged"
+"""The stream has discarded messages that the reader has not read."""
+REPLACED: Final = "replaced"
+"""The stream has another message at the position: it was created again, or went back in time."""
+
+MODEL_SUFFIX: Final = "-model"
+POSITION_HEADER: Final = "Watcher-Sync-Position"
+CHANGE_HEADER: Final = "Watcher-Sync-Change"
+
+_BEGIN: Final = "._snapshot.begin"
+_END: Final = "._snapshot.end"
+_IN_SNAPSHOT: Final = ("snapshot_begin", "snapshot")
+"""Changes whose message is never a position."""
+_TIMEOUT_SECONDS: Final = 5
+_MAX_DOUBTS: Final = 5
+"""So often in a row a stream may end before what was read: a new leader has to apply first what it has."""
+_CLOSE_SECONDS: Final = 1.0
+_JOIN_SECONDS: Final = 10.0
+
+LOG = logging.getLogger(__name__)
+
+
+class LogMessage(NamedTuple):
+    """A message of one of the two streams."""
+
+    sequence: int
+    data: bytes
+    of_model: bool
+
+
+class ModelBegins(NamedTuple):
+    """The current model follows."""
+
+    data: bytes
+    """The message that began the last snapshot."""
+    reason: str
+
+
+class ModelEnds(NamedTuple):
+    """What was received is the whole model as of the last message."""
+
+
+Received = LogMessage | ModelBegins | ModelEnds
+
+
+class _ModelNeeded(Exception):
+    """The changes do not continue where they were read. The argument is the reason."""
+
+
+class LogFollower:
+    """Reads one log in a thread of its own until it is closed. One thread takes what was received."""
+
+    def __init__(
+        self, servers: Sequence[str], stream: str, options: Mapping[str, Any], places: Sequence[tuple[str, int, int]]
+    ) -> None:
+        """:param options: for the client library's ``connect``.
+
+        :param places: where to continue: (epoch, seq, sequence). The first one that the stream has is taken.
+        """
+        self._servers = list(servers)
+        self._stream = stream
+        self._model_stream = stream + MODEL_SUFFIX
+        self._options = dict(options)
+        self._places = list(places)
+        self._changed = threading.Condition()
+        """Guards the next three."""
+        self._received: list[Received] = []
+        self._ended = False
+        self._failure: BaseException | None = None
+        # All below belongs to the thread of the event loop.
+        self._created: datetime.datetime | None = None
+        """When the stream was created; None: nothing was read yet."""
+        self._cursor = 0
+        """The sequence of the last message that arrived or is not wanted."""
+        self._last: Msg | None = None
+        """The message at the cursor; None: it is in the model only."""
+        self._model_end: int | None = None
+        """The last sequence of the model that is wanted; None: the changes are being read."""
+        self._is_complete = False
+        """Whether the publisher has ended the snapshot that the model begins with."""
+        self._settles_at: int | None = None
+        """The changes up to this sequence make the model whole."""
+        self._reason: str | None = None
+        """Why the model is to be read first; None: only if the stream does not continue."""
+        self._complaint: Exception | None = None
+        self._consumer: LogConsumer | None = None
+        """The latest."""
+        self._doubts = 0
+        self._backoff = Backoff(0.2, 5.0)
+        self._loop = asyncio.new_event_loop()
+        self._task = self._loop.create_task(self._follow())
+        self._thread = threading.Thread(target=self._run, name=f"log-{stream}", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def take(self, timeout: float | None) -> list[Received] | None:
+        """What was received since the last call, at least one; None: nothing within the timeout, or it is closed.
+
+        :raises Exception: what ended the thread, if nothing is left.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._received or self._ended, timeout)
+            if not self._received:
+                if self._failure is not None:
+                    raise self._failure
+                return None
+            received, self._received = self._received, []
+            if not self._ended:
+                self._loop.call_soon_threadsafe(self._ask)
+        return received
+
+    def close(self) -> None:
+        """Ends the thread. Any thread may call it, and more than once."""
+        with self._changed:
+            if not self._ended:
+                self._loop.call_soon_threadsafe(self._task.cancel)
+        if self._thread is not threading.current_thread():
+            self._thread.join(_JOIN_SECONDS)
+
+    # The thread of the event loop.
+
+    def _run(self) -> None:
+        self._loop.run_until_complete(asyncio.wait({self._task}))
+        with self._changed:
+            # A setting that the library refuses, or a defect: the caller gets it.
+            self._failure = None if self._task.cancelled() else self._task.exception()
+            self._ended = True
+            self._loop.close()
+            self._changed.notify_all()
+
+    def _put(self, received: Received) -> None:
+        self._recover()
+        with self._changed:
+            self._received.append(received)
+            if len(self._received) == 1:
+                self._changed.notify_all()
+
+    def _recover(self) -> None:
+        if self._backoff.failures:
+            self._backoff.succeeded()
+            LOG.info("log %s: recovered", self._stream)
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                async with contextlib.AsyncExitStack() as stack:
+                    client = await self._connect(stack)
+                    await self._read(client, client.jetstream(timeout=_TIMEOUT_SECONDS))
+            except _ModelNeeded as exc:
+                self._reason = str(exc)
+                LOG.warning("log %s: the model is read again: %s", self._stream, exc)
+            except (NatsError, OSError, LogLost) as exc:
+                pause = self._backoff.failed()
+                level = logging.WARNING if self._backoff.failures == 1 else logging.DEBUG
+                LOG.log(level, "log %s: unavailable, retrying: %s", self._stream, self._complaint or exc)
+                await asyncio.sleep(pause)
+
+    async def _connect(self, stack: contextlib.AsyncExitStack) -> Client:
+        """Connect to one of the servers, in any order. The library alone would try one that is away for two minutes.
+
+        :raises nats.errors.Error, OSError: no server accepts us.
+        """
+        failure: Exception = LogLost("no server is given")
+        for server in random.sample(self._servers, len(self._servers)):
+            try:
+                return await self._connect_to(server, stack)
+            except (NatsError, OSError) as exc:
+                failure = exc
+        raise failure
+
+    async def _connect_to(self, server: str, stack: contextlib.AsyncExitStack) -> Client:
+        client = Client()
+        self._complaint = None
+
+        async def complain(error: Exception) -> None:
+            self._complaint = error
+
+        async def on_closed() -> None:
+            self._end(LogLost("disconnected"))
+
+        stack.push_async_callback(_close, client)
+        async with asyncio.timeout(4 * _TIMEOUT_SECONDS):
+            await client.connect(
+                servers=[server],
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0,
+                connect_timeout=_TIMEOUT_SECONDS,
+                ping_interval=15,
+                error_cb=complain,
+                closed_cb=on_closed,
+                **self._options,
+            )
+        return client
+
+    def _end(self, error: Exception | None) -> None:
+        if self._consumer is not None:
+            self._consumer.end(error)
+
+    def _ask(self) -> None:
+        if self._consumer is not None:
+            self._consumer.wake()
+
+    # Where to read.
+
+    async def _read(self, client: Client, js: JetStreamContext) -> None:
+        """Reads until something is lost.
+
+        :raises nats.errors.Error, OSError, LogLost, _ModelNeeded: what is.
+        """
+        info = await js.stream_info(self._stream)
+        model = await js.stream_info(self._model_stream)
+        self._reason = self._reason or await self._objection(js, info, model)
+        if self._reason is not None:
+            await self._begin_model(js, info, self._reason)
+        if self._model_end is not None:
+            await self._consume(client, js, self._model_stream)
+            await self._end_model(js)
+        await self._consume(client, js, self._stream)
+
+    async def _objection(self, js: JetStreamContext, info: StreamInfo, model: StreamInfo) -> str | None:
+        """Why the reading cannot continue where it was; None: it can."""
+        if self._created is None:
+            return await self._resume(js, info) if self._places else NO_POSITION
+        if info.created != self._created:
+            return REPLACED
+        if self._is_behind(info.state.last_seq, self._cursor if self._model_end is None else 0):
+            return REPLACED
+        if self._model_end is not None:
+            return REPLACED if self._is_behind(model.state.last_seq, self._model_end) else None
+        if self._last is None:
+            return None
+        found = await _message_at(js, self._stream, self._cursor)
+        if found is None:
+            return PURGED
+        return None if _label(found.headers) == _label(self._last.headers) else REPLACED
+
+    def _is_behind(self, last: int, wanted: int) -> bool:
+        """Whether a stream ends before what it had.
+
+        :raises LogLost: it does, but its leader may be new.
+        """
+        self._doubts = self._doubts + 1 if last < wanted else 0
+        if 0 < self._doubts <= _MAX_DOUBTS:
+            raise LogLost(f"the stream ends at {last}, before {wanted}")
+        return last < wanted
+
+    async def _resume(self, js: JetStreamContext, info: StreamInfo) -> str | None:
+        was_replaced = False
+        for epoch, seq, sequence in self._places:
+            found = await _message_at(js, self._stream, sequence)
+            position, change = _label(found.headers if found is not None else None)
+            if position == f"{epoch}:{seq}" and change not in _IN_SNAPSHOT:
+                self._created, self._cursor = info.created, sequence
+                return None
+            was_replaced = was_replaced or found is not None
+        newest = max(sequence for _, _, sequence in self._places)
+        return REPLACED if was_replaced or self._is_behind(info.state.last_seq, newest) else PURGED
+
+    async def _begin_model(self, js: JetStreamContext, info: StreamInfo, reason: str) -> None:
+        """:raises nats.errors.Error, LogLost: there is no model yet."""
+        last = await _last(js, self._model_stream, ">")
+        base = last.subject.rsplit(".", 2)[0] if last is not None and last.subject else ""
+        begin = await _last(js, self._model_stream, base + _BEGIN)
+        if last is None or begin is None:
+            raise LogLost(f"{self._model_stream} has no snapshot yet")
+        end = await _last(js, self._model_stream, base + _END)
+        self._cursor = begin.seq or 0
+        self._model_end = max(last.seq or 0, self._cursor)
+        self._is_complete = end is not None and self._cursor < (end.seq or 0) <= self._model_end
+        self._settles_at = self._last = None
+        self._created, self._reason = info.created, None
+        self._put(ModelBegins(begin.data or b"", reason))
+
+    async def _end_model(self, js: JetStreamContext) -> None:
+        model = await js.stream_info(self._model_stream)
+        assert self._model_end is not None
+        self._cursor, self._model_end = self._model_end, None
+        if self._is_complete:
+            self._settles_at = model.state.last_seq
+            self._settle()
+
+    def _settle(self) -> None:
+        if self._settles_at is not None and self._cursor >= self._settles_at:
+            self._settles_at = None
+            self._put(ModelEnds())
+
+    # What arrives.
+
+    async def _consume(self, client: Client, js: JetStreamContext, stream: str) -> None:
+        """Receive the messages of a stream after the cursor, until the model has ended.
+
+        :raises LogLost, _ModelNeeded: the consumer is over.
+        """
+        if self._model_end == self._cursor:
+            return
+        take = self._take_change if self._model_end is None else self._take_entity
+        self._consumer = LogConsumer(client, js, take, self._recover, lambda: len(self._received))
+        await self._consumer.run(stream, self._cursor + 1)
+
+    def _take_entity(self, message: Msg, sequence: int) -> None:
+        assert self._model_end is not None
+        if self._cursor < sequence <= self._model_end:
+            self._cursor = sequence
+            self._put(LogMessage(sequence, message.data, of_model=True))
+        if sequence >= self._model_end:
+            self._end(None)
+
+    def _take_change(self, message: Msg, sequence: int) -> None:
+        if sequence <= self._cursor:
+            return
+        if sequence != self._cursor + 1:
+            self._end(_ModelNeeded(PURGED))
+            return
+        self._cursor, self._last = sequence, message
+        self._put(LogMessage(sequence, message.data, of_model=False))
+        if self._settles_at is not None:
+            if message.subject.endswith(_BEGIN):
+                self._settles_at = None
+            self._settle()
+
+
+def _label(headers: Mapping[str, str] | None) -> tuple[str | None, str | None]:
+    """The position and the change that a message has in its headers."""
+    found = headers or {}
+    return found.get(POSITION_HEADER), found.get(CHANGE_HEADER)
+
+
+async def _message_at(js: JetStreamContext, stream: str, sequence: int) -> RawStreamMsg | None:
+    try:
+        return await js.get_msg(stream, sequence)
+    except NotFoundError:
+        return None
+
+
+async def _last(js: JetStreamContext, stream: str, subject: str) -> RawStreamMsg | None:
+    try:
+        return await js.get_last_msg(stream, subject)
+    except NotFoundError:
+        return None
+
+
+async def _close(client: Client) -> None:
+    """Close, in bounded time: the library may wait for an end that never comes."""
+    with contextlib.suppress(NatsError, OSError):
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await client.close()

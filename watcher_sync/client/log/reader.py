@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The iterator over a log: the current model, and then each change once, in order and without a gap.
+
+A program stores the position of an entry with what it made of it, and reads on from there after a restart. If the
+stream no longer has the position, the reader begins with the current model again, and the entry ``snapshot_begin`` has
+the reason. It reconnects without limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+from watcher_sync.client.log.entries import LogEntry, LogPlaces, LogReading
+from watcher_sync.client.log.follower import LogFollower
+
+
+class LogReader:
+    """Reads the log of one partition. One thread reads; any thread may close."""
+
+    def __init__(self, servers: Sequence[str], stream: str = "watcher-sync", **options: Any) -> None:
+        """:param servers: URLs of NATS servers, such as ``nats://127.0.0.1:4222``.
+
+        :param stream: the stream of the changes. That of the model has the same name and ``-model``.
+        :param options: of nats-py's ``connect``: ``tls``, ``user``, ``password``, ``token``, ``user_credentials``.
+        """
+        self._servers = servers
+        self._stream = stream
+        self._options = options
+        self._follower: LogFollower | None = None
+        self._is_closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def read(self, position: LogPlaces | None = None, *, timeout: float | None = None) -> Iterator[LogEntry]:
+        """The entries after a position. It ends when the reader is closed. One iteration runs at a time.
+
+        :param position: of an entry of this stream, also as JSON returns it; None or empty: with the current model.
+        :param timeout: seconds without an entry after which the iteration ends; None: never.
+        :raises UnknownMessage: a message of the stream is no change.
+        """
+        reading = LogReading(position)
+        follower = LogFollower(self._servers, self._stream, self._options, list(reading.position.values()))
+        follower.start()
+        self._follower = follower
+        try:
+            while not self._is_closed and (received := follower.take(timeout)) is not None:
+                for each in received:
+                    entry = reading.entry(each)
+                    if entry is not None:
+                        yield entry
+        finally:
+            follower.close()
+
+    def close(self) -> None:
+        """Ends the iteration, after the entries that have arrived. A reader is closed once and for all."""
+        self._is_closed = True
+        if self._follower is not None:
+            self._follower.close()
