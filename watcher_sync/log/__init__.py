@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The journal on a log that other programs read: outlets as plugins.
 
-``base``     The contract of outlets
-``formats``  The two formats of a published change
+``base``            The contract of outlets
+``event_loop``      An event loop in a thread of its own
+``formats``         The two formats of a published change
+``notifications``   A change as a versioned notification of OpenStack
+``oslo_messaging``  The driver ``oslo_messaging``
+``positions``       The position of a partition in the headers of a message
 """
