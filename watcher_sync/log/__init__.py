@@ -4,6 +4,8 @@
 ``base``            The contract of outlets
 ``event_loop``      An event loop in a thread of its own
 ``formats``         The two formats of a published change
+``kafka``           The driver ``kafka``
+``kafka_topics``    The two topics of that driver: created, verified and read
 ``notifications``   A change as a versioned notification of OpenStack
 ``oslo_messaging``  The driver ``oslo_messaging``
 ``positions``       The position of a partition in the headers of a message
