@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The journal on a log that other programs read: outlets as plugins.
 
+<<<<<<< HEAD
 ``api``             The REST resources of outlets and of the schemas of messages
 ``base``            The contract of outlets
 ``change_log``      Turns the journal into the changes that outlets publish, once for all outlets of a process
@@ -13,4 +14,16 @@
 ``schemas``         The JSON Schema of a published message, for each kind and format
 ``selection``       What one outlet publishes of the journal
 ``worker``          The outlets of one process
+=======
+``base``              The contract of outlets
+``event_loop``        An event loop in a thread of its own
+``formats``           The two formats of a published change
+``kafka``             The driver ``kafka``
+``kafka_topics``      The two topics of that driver: created, verified and read
+``notifications``     A change as a versioned notification of OpenStack
+``oslo_messaging``    The driver ``oslo_messaging``
+``positions``         The position of a partition in the headers of a message
+``rabbitmq_stream``   The driver ``rabbitmq_stream``
+``stream_publisher``  The only publisher of a stream of RabbitMQ
+>>>>>>> drivers
 """

@@ -72,7 +72,7 @@ def cloud_event(change: LogChange) -> bytes:
             "new": {name: new for name, (_, new) in change.delta.items()},
             "entity": change.after,
             "versions": change.versions,
-            "cause": _cause(change),
+            "cause": cause_of(change),
             "actor": change.actor,
             "project_id": change.project_id,
         }
@@ -99,7 +99,7 @@ def debezium(change: LogChange) -> bytes:
         "ts_ms": milliseconds,
         "snapshot": "true" if change.change.startswith("snapshot") else "false",
         "versions": change.versions,
-        "cause": _cause(change),
+        "cause": cause_of(change),
         "actor": change.actor,
     }
     document: dict[str, Any] = {
@@ -114,7 +114,8 @@ def debezium(change: LogChange) -> bytes:
     return _encode(document)
 
 
-def _cause(change: LogChange) -> dict[str, Any] | None:
+def cause_of(change: LogChange) -> dict[str, Any] | None:
+    """The event that caused the change, as all formats have it; None: unknown."""
     if not change.event_type and not change.event_id and not change.source:
         return None
     return {

@@ -267,7 +267,7 @@ def _silence_library() -> None:
 
 def _parameters(address: str, broker: Broker, host: BrokerHost, name: str) -> pika.ConnectionParameters:
     external = broker.options["rabbit_login_method"] == "EXTERNAL"
-    context = _ssl_context(broker)
+    context = ssl_context(broker)
     return pika.ConnectionParameters(
         host=address,
         port=host.port,
@@ -284,7 +284,7 @@ def _parameters(address: str, broker: Broker, host: BrokerHost, name: str) -> pi
     )
 
 
-def _ssl_context(broker: Broker) -> ssl.SSLContext | None:
+def ssl_context(broker: Broker) -> ssl.SSLContext | None:
     """As oslo.messaging has it: without ``ssl_ca_file`` the certificate is not verified."""
     options = broker.options
     if not options["ssl"]:

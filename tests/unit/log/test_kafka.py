@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the driver ``kafka`` refuses, and which error of Kafka says that another publisher has opened the outlet."""
+
+from __future__ import annotations
+
+import sys
+
+import confluent_kafka
+import pytest
+
+from tests.functional.log.publishing import make_outlet
+from watcher_sync.exceptions import ConfigError
+from watcher_sync.log.base import OutletDeposed, OutletError
+from watcher_sync.log.kafka import KafkaOutlet
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (confluent_kafka.KafkaError._FENCED, OutletDeposed),
+        (confluent_kafka.KafkaError.PRODUCER_FENCED, OutletDeposed),
+        (confluent_kafka.KafkaError.INVALID_PRODUCER_EPOCH, OutletDeposed),
+        (confluent_kafka.KafkaError._TIMED_OUT, OutletError),
+    ],
+)
+def test_a_fenced_producer_is_deposed(code: int, expected: type[OutletError]) -> None:
+    error = make_outlet(KafkaOutlet)._error(confluent_kafka.KafkaException(confluent_kafka.KafkaError(code)))
+    assert type(error) is expected
+
+
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(ConfigError, match=r"\[outlet_bus\] driver: kafka needs the extra: .*watcher-sync\[kafka\]"):
+        make_outlet(KafkaOutlet)
+
+
+def test_a_property_that_librdkafka_does_not_know_is_an_error_that_names_it() -> None:
+    with pytest.raises(OutletError, match=r'No such configuration property: "no\.such"'):
+        make_outlet(KafkaOutlet, properties={"no.such": "1"}).open({})

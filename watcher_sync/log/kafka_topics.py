@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two topics of an outlet on Kafka: the changes, and the current model, which Kafka compacts.
+
+All records of an outlet are in partition 0 of their topic, because Kafka orders records within a partition only. What
+is read here is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any, Final
+
+import confluent_kafka
+import msgspec
+from confluent_kafka import admin
+from oslo_log import log as logging
+
+from watcher_sync.log.base import OutletError
+from watcher_sync.log.positions import POSITION
+
+LOG = logging.getLogger(__name__)
+
+PARTITION: Final = 0
+MODEL_SUFFIX: Final = ".model"
+
+_FIRST_STEP: Final = 8
+_STEP_FACTOR: Final = 16
+"""How fast the search for the last record goes back, over the markers of transactions."""
+
+
+class KafkaTopicSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The topics as the configuration wants them."""
+
+    changes: str
+    create: bool
+    replicas: int
+    max_age: int
+    """Seconds; 0: no limit."""
+    max_bytes: int
+    """0: no limit."""
+
+    @property
+    def model(self) -> str:
+        """The compacted topic."""
+        return self.changes + MODEL_SUFFIX
+
+
+class KafkaTopics:
+    """The topics, for one thread.
+
+    Each method raises KafkaException if the brokers do not do it.
+
+    :param properties: of a client of librdkafka.
+    :param timeout: seconds for each answer.
+    """
+
+    def __init__(self, spec: KafkaTopicSpec, properties: Mapping[str, Any], timeout: float) -> None:
+        self.spec = spec
+        self._properties = dict(properties)
+        self._timeout = timeout
+
+    def prepare(self) -> None:
+        """Create the topics where that is wanted, and verify them.
+
+        :raises OutletError: a topic is missing, or the model is not compacted.
+        """
+        client = admin.AdminClient(self._properties)
+        if self.spec.create:
+            self._create(client)
+        with closing(self._consumer()) as consumer:
+            for topic in (self.spec.changes, self.spec.model):
+                found = consumer.list_topics(topic, timeout=self._timeout)
+                if (error := found.topics[topic].error) is not None:
+                    raise OutletError(f"topic {topic}: {error.str()}")
+        self._verify_policy(client, next(iter(found.brokers)))
+
+    def last_headers(self) -> dict[str, str] | None:
+        """The headers of the last change; None: there is none."""
+        topic, back = self.spec.changes, _FIRST_STEP
+        with closing(self._consumer()) as consumer:
+            first, end = self._offsets(consumer, topic)
+            while True:
+                start = max(first, end - back)
+                last = None
+                for last in self._records(consumer, topic, start):  # noqa: B007 - the last one is what is wanted
+                    pass
+                if last is not None or start == first:
+                    return None if last is None else _headers(last)
+                back *= _STEP_FACTOR
+
+    def keys_outside(self, position: str) -> set[bytes]:
+        """The keys of entities in the model that a snapshot does not have.
+
+        :param position: the header :data:`POSITION` of the snapshot, whose entities are all published.
+        """
+        found: set[bytes] = set()
+        with closing(self._consumer()) as consumer:
+            for record in self._records(consumer, self.spec.model, self._offsets(consumer, self.spec.model)[0]):
+                key = record.key() or b""
+                if record.value() is None or _headers(record).get(POSITION) == position:
+                    found.discard(key)
+                else:
+                    found.add(key)
+        return found
+
+    def _create(self, client: admin.AdminClient) -> None:
+        spec = self.spec
+        common = {"min.insync.replicas": str(max(1, spec.replicas - 1))}
+        limits = {"retention.ms": spec.max_age * 1000 or -1, "retention.bytes": spec.max_bytes or -1}
+        compacted = {"cleanup.policy": "compact"}
+        if spec.max_age:
+            compacted["delete.retention.ms"] = str(spec.max_age * 1000)
+        wanted = [
+            admin.NewTopic(topic, 1, spec.replicas, config={**common, **own})
+            for topic, own in (
+                (spec.changes, {name: str(value) for name, value in limits.items()}),
+                (spec.model, compacted),
+            )
+        ]
+        for done in client.create_topics(wanted, request_timeout=self._timeout).values():
+            try:
+                done.result()
+            except confluent_kafka.KafkaException as exc:
+                if exc.args[0].code() != confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+
+    def _verify_policy(self, client: admin.AdminClient, broker: int) -> None:
+        """Verify that Kafka compacts the model, if the broker says it: that needs a permission of its own."""
+        resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, self.spec.model)
+        answers = client.describe_configs([resource], request_timeout=self._timeout, broker=broker)
+        try:
+            policy = answers[resource].result()["cleanup.policy"].value
+        except confluent_kafka.KafkaException as exc:
+            LOG.warning("topic %s: its cleanup.policy is unknown: %s", self.spec.model, exc.args[0].str())
+            return
+        if "compact" not in policy.split(","):
+            raise OutletError(f"topic {self.spec.model}: its cleanup.policy is {policy}, not compact")
+
+    def _consumer(self) -> confluent_kafka.Consumer:
+        return confluent_kafka.Consumer(
+            {
+                **self._properties,
+                "group.id": "watcher-sync",  # needed, and never joined
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "allow.auto.create.topics": False,
+                "fetch.wait.max.ms": 10,  # the end of a topic is read, too
+            }
+        )
+
+    def _offsets(self, consumer: confluent_kafka.Consumer, topic: str) -> tuple[int, int]:
+        """The first offset, and the one after the last."""
+        found = consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, PARTITION), timeout=self._timeout)
+        if found is None:
+            raise OutletError(f"topic {topic}: no answer in time")
+        first, end = found
+        return first, end
+
+    def _records(self, consumer: confluent_kafka.Consumer, topic: str, start: int) -> Iterator[confluent_kafka.Message]:
+        """The records from an offset to the end.
+
+        :raises OutletError: none came for the timeout.
+        """
+        consumer.assign([confluent_kafka.TopicPartition(topic, PARTITION, start)])
+        while (record := consumer.poll(self._timeout)) is not None:
+            if (error := record.error()) is None:
+                yield record
+            elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
+                return
+            else:
+                raise confluent_kafka.KafkaException(error)
+        raise OutletError(f"topic {topic}: no answer in time")
+
+
+def _headers(record: confluent_kafka.Message) -> dict[str, str]:
+    found = record.headers() or []
+    pairs = found.items() if isinstance(found, dict) else found
+    return {name: value.decode(errors="replace") for name, value in pairs if isinstance(value, bytes)}

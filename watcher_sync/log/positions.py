@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The position of a partition in the headers of a message, in which a driver finds it without decoding the message.
+
+The names of the headers are the same on each log that has headers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from watcher_sync.log.base import SNAPSHOT, SNAPSHOT_BEGIN, LogChange, LogPositions, OutletError
+
+PARTITION: Final = "Watcher-Sync-Partition"
+POSITION: Final = "Watcher-Sync-Position"
+"""``<epoch>:<seq>``."""
+CHANGE: Final = "Watcher-Sync-Change"
+"""created, updated, deleted, snapshot, snapshot_begin or snapshot_end."""
+
+_OPEN: Final = (SNAPSHOT_BEGIN, SNAPSHOT)
+
+
+def headers_of(change: LogChange) -> dict[str, str]:
+    """The headers of a published change."""
+    return {PARTITION: change.partition, POSITION: f"{change.epoch}:{change.seq}", CHANGE: change.change}
+
+
+def positions_in(headers: Mapping[str, str], partition: str) -> LogPositions:
+    """The position of a log whose last message has these headers.
+
+    :param partition: that the log should contain.
+    :raises OutletError: the message is of another partition, or of another publisher.
+    """
+    epoch, _, seq = headers.get(POSITION, "").rpartition(":")
+    if not epoch or not seq.isdecimal():
+        raise OutletError("the last message of the log is not of an outlet")
+    if headers.get(PARTITION) != partition:
+        raise OutletError(f"the log contains the partition {headers.get(PARTITION)}, not {partition}")
+    return {} if headers.get(CHANGE) in _OPEN else {partition: (epoch, int(seq))}
+
+
+def positions_after(change: LogChange) -> LogPositions:
+    """What is durable once this change is: nothing inside a snapshot."""
+    return {} if change.change in _OPEN else {change.partition: change.position}
