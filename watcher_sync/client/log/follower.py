@@ -156,6 +156,7 @@ class LogFollower:
 
     def _run(self) -> None:
         self._loop.run_until_complete(asyncio.wait({self._task}))
+        self._loop.run_until_complete(_end_tasks())
         with self._changed:
             # A setting that the library refuses, or a defect: the caller gets it.
             self._failure = None if self._task.cancelled() else self._task.exception()
@@ -373,6 +374,14 @@ async def _last(js: JetStreamContext, stream: str, subject: str) -> RawStreamMsg
         return await js.get_last_msg(stream, subject)
     except NotFoundError:
         return None
+
+
+async def _end_tasks() -> None:
+    """End the tasks that the library has left, such as those of subscriptions."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
 
 
 async def _close(client: Client) -> None:
