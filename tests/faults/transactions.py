@@ -24,10 +24,12 @@ from oslo_config import cfg
 import watcher_sync
 from tests.faulty_proxy import FaultyProxy
 from tests.functional.storage.writing import commit, cycle_on
+from tests.unit.log.rows import outlet_cursor
 from watcher_sync.assembly.store import open_store
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
+from watcher_sync.log import cursors
 from watcher_sync.model.changes import Change, Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.view import View
@@ -326,6 +328,7 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "storage/drifts.py:_forget": _heal_drifts,
     "storage/groups/engines.py:write_engine": lambda w: engines.write_engine(w.database, _engine(w)),
     "storage/groups/engines.py:remove_engine": lambda w: engines.remove_engine(w.database, "x"),
+    "log/cursors.py:write_outlet": lambda w: cursors.write_outlet(w.database, outlet_cursor()),
     "webhooks/worker_rows.py:purge": lambda w: WebhookStore(w.database, w.tables).purge(NOW),
     "webhooks/shards.py:give_back": lambda w: w.shards.give_back([0]),
     "webhooks/shards.py:leave": lambda w: w.shards.leave(),

@@ -7,19 +7,21 @@ that the wheel is complete, with its entry points and migrations.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.source_copy import ROOT, copy_source
-from tests.waiting import deadline
+from tests.waiting import deadline, wait_until
 
 Printed = dict[str, str]
 
@@ -82,6 +84,21 @@ class Installed:
         python = self.environment / "bin" / "python"
         found: Printed = json.loads(self._run(python, "-c", _EACH.format(argvs=argvs)))
         return found
+
+    @contextlib.contextmanager
+    def outlet(self) -> Iterator[subprocess.Popen[bytes]]:
+        """A process of ``watcher-sync-outlet`` that runs."""
+        errors = self.folder / "outlet.log"
+        command = [self.environment / "bin" / "watcher-sync-outlet", "--config-file", self.config]
+        with errors.open("wb") as file:
+            process = subprocess.Popen(command, cwd=self.folder, env=self.variables, stderr=file)
+        try:
+            yield process
+            process.terminate()
+            assert process.wait(deadline(30)) == 0, errors.read_text()
+        finally:
+            process.kill()
+            process.wait()
 
     def _run(self, *command: object) -> str:
         done = subprocess.run(
@@ -150,3 +167,32 @@ def test_the_package_that_runs_is_the_installed_one_and_not_the_source_tree(
     installed: Installed, printed: Printed
 ) -> None:
     assert Path(printed["package"]).is_relative_to(installed.environment)
+
+
+def test_an_outlet_of_an_installed_plugin_publishes_the_model_and_then_each_change(
+    installed: Installed, printed: Printed
+) -> None:
+    log = installed.folder / "changes.jsonl"
+    with installed.config.open("a") as config:
+        config.write("[outlet_webhook]\nenabled = false\n[outlets]\nenabled = archive\n")
+        config.write(f"[outlet_archive]\ndriver = file\nkinds = rack\npath = {log}\n")
+
+    def changes() -> list[tuple[str, Any]]:
+        lines = log.read_bytes().splitlines(keepends=True) if log.exists() else []
+        found = [json.loads(line)["data"] for line in lines if line.endswith(b"\n")]
+        return [(each["change"], each.get("entity")) for each in found]
+
+    with installed.outlet() as process:
+        wait_until(lambda: process.poll() is not None or ("snapshot_end", None) in changes())
+        event = {"specversion": "1.0", "id": "a-99", "source": "/rooms/1", "type": "rack.power.on", "subject": "r1"}
+        event |= {"time": "2026-03-02T08:00:00Z", "data": {"rack": "r1", "sequence": 99, "room": "1", "watts": 700}}
+        (installed.folder / "more.jsonl").write_text(json.dumps(event))
+        installed.manage("replay", installed.folder / "more.jsonl")
+        wait_until(lambda: changes()[-1][0] == "updated")
+    first, *racks, end, last = changes()
+    assert (first, end) == (("snapshot_begin", None), ("snapshot_end", None))
+    assert sorted(racks, key=lambda each: each[1]["id"]) == [
+        ("snapshot", {"id": "r1", "room": "1", "power": "off", "watts": 0}),
+        ("snapshot", {"id": "r2", "room": "1", "power": "on", "watts": 3500}),
+    ]
+    assert last == ("updated", {"id": "r1", "room": "1", "power": "on", "watts": 700})

@@ -60,6 +60,7 @@ from watcher_sync.commit.authorisation import Authority, Grants, with_own_source
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.conf import keystone, opts
 from watcher_sync.dispatch import Dispatcher, load_handlers
+from watcher_sync.log.api import outlets
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.operations import Operations
 from watcher_sync.storage.database import database
@@ -190,6 +191,7 @@ def make_routes(
         ("/v1/quarantine/{event_id}/replay", QuarantineReplay(service, writer)),
         *subscriptions.routes(service),
         *watch_events.routes(service),
+        *outlets.routes(service),
     ]
     for kind in service.kinds.values():
         collection = Collection(service, kind)

@@ -36,6 +36,17 @@ class MonitoringCalls(Reading):
         """The engines of all groups, the leader of each group first."""
         return converted(self._get("/v1/engines", dict[str, Any]).get("engines"), list[models.Engine])
 
+    def outlets(self) -> list[models.LogOutlet]:
+        """The outlets that publish on a log, by name."""
+        return converted(self._get("/v1/outlets", dict[str, Any]).get("outlets"), list[models.LogOutlet])
+
+    def outlet(self, name: str) -> models.LogOutlet:
+        """One outlet.
+
+        :raises NotFound: when there is none of this name.
+        """
+        return self._get(f"/v1/outlets/{segment(name)}", models.LogOutlet)
+
     def inventories(self) -> list[models.Inventory]:
         """The inventories of the live systems that are compared as a whole."""
         return converted(self._get("/v1/sources", dict[str, Any]).get("inventories"), list[models.Inventory])

@@ -179,6 +179,33 @@ class Engine(Document, frozen=True):
     """Its enabled sources. It reads them while it leads."""
 
 
+class LogOutlet(Document, frozen=True):
+    """How far one outlet has published on its log."""
+
+    outlet: str
+    driver: str
+    partition: str
+    state: str
+    """snapshot, publishing, failed, stopped or gone."""
+    since: datetime.datetime
+    """When the state began."""
+    updated_at: datetime.datetime
+    epoch: str = ""
+    """Empty: the log needs a snapshot."""
+    seq: int = 0
+    """The journal was read up to here."""
+    published_seq: int = 0
+    """The last change that the log has."""
+    lag: int = 0
+    """Rows of the journal that were not read yet."""
+    lag_seconds: float = 0.0
+    """Seconds since the first of them."""
+    host: str = ""
+    pid: int = 0
+    detail: str = ""
+    """Why it failed."""
+
+
 class Inventory(Document, frozen=True):
     """Whether the model has everything that one live system has."""
 

@@ -3,8 +3,8 @@
 
 Before the fork the master waits for the database, and checks the configuration and the schema. Then
 ``[outlet_webhook] workers`` processes deliver webhooks. They share the subscriptions with the workers of other
-machines. One further process serves the watch stream, if it is enabled. gRPC is imported there only: its threads do not
-outlast a fork.
+machines. One further process publishes on logs, and one serves the watch stream, if they are enabled. The
+latter alone imports gRPC, whose threads do not outlast a fork.
 
 * SIGTERM: the workers finish the attempts under way, and give their subscriptions to the others. The streams end, and
   their clients resume elsewhere.
@@ -25,12 +25,14 @@ from oslo_config import cfg
 from prometheus_client import make_wsgi_app
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from watcher_sync.assembly import log as logs
 from watcher_sync.assembly import outlet as webhooks
 from watcher_sync.assembly import process
 from watcher_sync.assembly.store import open_store
 from watcher_sync.conf import outlet_watch
 from watcher_sync.engine.monitoring_http import MonitoringServer, check_ports
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.log.metrics import LogCollector
 from watcher_sync.webhooks.metrics import WebhookCollector
 
 _STOP_SECONDS = 10
@@ -93,6 +95,17 @@ class WebhookService(_OutletService):
         return outlet, MonitoringServer(conf, application, port and port + worker_id)
 
 
+class LogService(_OutletService):
+    """The process that publishes the journal on logs."""
+
+    name = "watcher-sync-outlet-log"
+
+    def _assemble(self, conf: cfg.ConfigOpts, worker_id: WorkerId) -> tuple[_Outlet, MonitoringServer]:
+        worker = logs.assemble(conf)
+        application = make_monitoring(LogCollector(worker.stats, worker.head), worker.is_alive)
+        return worker, MonitoringServer(conf, application, conf.outlets.monitoring_port)
+
+
 class WatchStreamService(_OutletService):
     """The process that serves the watch stream."""
 
@@ -112,6 +125,7 @@ def _check(conf: cfg.ConfigOpts) -> None:
     """:raises ConfigError: an option cannot work."""
     if conf.outlet_webhook.enabled:
         webhooks.check(conf)
+    logs.check(conf)
     if outlet_watch.is_enabled(conf):
         # Imported here: it imports much of the REST API, which an outlet of webhooks does not use.
         from watcher_sync.watch import options
@@ -125,17 +139,23 @@ def main(conf: cfg.ConfigOpts, started_at: float) -> int:
     :param started_at: time of the start, in seconds since the epoch.
     """
     has_watch = outlet_watch.is_enabled(conf)
-    if not conf.outlet_webhook.enabled and not has_watch:
-        raise ConfigError("[outlet_webhook] enabled is false, and so is [outlet_watch] enabled: there is nothing to do")
+    if not conf.outlet_webhook.enabled and not has_watch and not conf.outlets.enabled:
+        raise ConfigError(
+            "there is nothing to do: [outlet_webhook] and [outlet_watch] are not enabled, and [outlets] names none"
+        )
     _check(conf)
     process.when_the_database_answers(conf, lambda: open_store(conf)).dispose()
     if conf.outlet_webhook.enabled:
         check_ports(conf, webhooks.monitoring_ports(conf), "[outlet_webhook] monitoring_port, workers")
     if has_watch and conf.outlet_watch.monitoring_port:
         check_ports(conf, [conf.outlet_watch.monitoring_port], "[outlet_watch] monitoring_port")
+    if conf.outlets.enabled and conf.outlets.monitoring_port:
+        check_ports(conf, [conf.outlets.monitoring_port], "[outlets] monitoring_port")
     manager = cotyledon.ServiceManager(graceful_shutdown_timeout=_STOP_SECONDS + 5)
     if conf.outlet_webhook.enabled:
         manager.add(WebhookService, workers=conf.outlet_webhook.workers, args=(conf, started_at))
+    if conf.outlets.enabled:
+        manager.add(LogService, workers=1, args=(conf, started_at))
     if has_watch:
         manager.add(WatchStreamService, workers=1, args=(conf, started_at))
     process.run_workers(manager)

@@ -18,7 +18,7 @@ from typing import Any
 
 from oslo_config import cfg, iniparser
 
-from watcher_sync.conf import keystone, opts, reconcile_nova
+from watcher_sync.conf import keystone, opts, outlet_watch, outlet_webhook, reconcile_nova
 from watcher_sync.exceptions import ConfigError
 
 _NAMESPACES = (
@@ -79,19 +79,26 @@ def _unknown(
     for name, found in parsed.items():
         for section, values in found.items():
             allowed = known.get(section)
-            if section.startswith("source_"):
-                driver = drivers.get(section)
-                allowed = known.get(f"source_{driver}") if driver else None
+            driver = drivers.get(section)
+            if (prefix := _prefix_of_drivers(section)) and (driver or prefix == "source_"):
+                allowed = known.get(f"{prefix}{driver}") if driver else None
                 if allowed is None:
                     if driver and not is_complete:
                         return f"{name}: unknown driver {driver} in [{section}]"
-                    continue  # the assembly of the sources reports a missing or unknown driver
+                    continue  # the assembly reports a missing or unknown driver
             elif allowed is None:
                 return f"{name}: unknown section [{section}]{_suggestion(section, known)}"
             for option in values:
                 if option.replace("-", "_") not in allowed:
                     return f"{name}: unknown option {option} in [{section}]{_suggestion(option, allowed)}"
     return None
+
+
+def _prefix_of_drivers(section: str) -> str:
+    """What the name of a section begins with if the operator chose the rest, and its driver its options; else empty."""
+    if section in (outlet_watch.GROUP, outlet_webhook.GROUP):
+        return ""
+    return next((prefix for prefix in ("source_", "outlet_") if section.startswith(prefix)), "")
 
 
 def _drivers(parsed: Mapping[str, Mapping[str, Mapping[str, str]]]) -> dict[str, str]:
@@ -132,7 +139,8 @@ def _listers(
     libraries = [found[name] for name in _NAMESPACES if name in found]
     for entry_point in libraries[:_ALWAYS]:
         yield entry_point.load()
-    yield functools.partial(opts.list_plugin_opts, opts.SOURCES, _drivers(parsed).values())
+    for namespace in (opts.SOURCES, opts.OUTLETS):
+        yield functools.partial(opts.list_plugin_opts, namespace, _drivers(parsed).values())
     for namespace in opts.PLUGINS:
         yield functools.partial(opts.list_plugin_opts, namespace)
     for entry_point in libraries[_ALWAYS:]:

@@ -10,10 +10,12 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from tests.unit.log.rows import outlet_cursor
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
+from watcher_sync.log.cursors import FAILED, write_outlet
 from watcher_sync.model.changes import Change, Delete, Upsert
 from watcher_sync.model.entities import Instance
 from watcher_sync.model.kinds import kind_of
@@ -139,6 +141,18 @@ class Cloud:
                           last_event_at=ago(905), reconnects=14, updated_at=now, **common),
             ],
         )  # fmt: skip
+        write_outlet(self.store.database, outlet_cursor(since=ago(5000), updated_at=now))
+        write_outlet(
+            self.store.database,
+            outlet_cursor(
+                outlet="billing",
+                driver="kafka",
+                state=FAILED,
+                detail="connection refused",
+                since=ago(60),
+                updated_at=now,
+            ),
+        )
 
     def quarantine(self) -> None:
         """Events that belong there."""

@@ -28,7 +28,7 @@ VIEWS = {
     "leases": ".leases .figure",
     "held": ".held .none",
     "subscriptions": ".subscriptions .none",
-    "engines": ".engines .about",
+    "engines": ".outlets .state",
     "quarantine": ".by-reason .reason",
     "changes": ".change",
     "vnf_instance/amf-1": ".graph .node",

@@ -50,6 +50,7 @@ def test_a_good_configuration_is_read_with_the_options_of_the_libraries(run):
     [
         ("[engine]\nbatch_sice = 5\n", ["unknown option batch_sice in [engine]", "did you mean batch_size?", "0.conf"]),
         ("[engin]\nbatch_size = 5\n", ["unknown section [engin]", "did you mean engine?"]),
+        ("[outlet_wacth]\nport = 1\n", ["unknown section [outlet_wacth]", "did you mean outlet_watch?"]),
         ("[engine]\nzzz = 5\n", ["unknown option zzz in [engine]"]),
         ("[DEFAULT]\nstate_pth = /x\n", ["unknown option state_pth in [DEFAULT]", "did you mean state_path?"]),
         ("[engine]\nbatch_size = many\n", ["batch_size", "many"]),

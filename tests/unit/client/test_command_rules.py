@@ -17,12 +17,14 @@ from cliff.show import ShowOne
 
 from tests.simulated import telling, told
 from tests.unit.api.test_vnf_instances import DEMO, written
+from tests.unit.log.rows import outlet_cursor
 from watcher_sync.client.commands.base import Command, ListCommand, RowsCommand, ShowCommand
 from watcher_sync.client.commands.cells import Delta, title
 from watcher_sync.client.shell import commands, run
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
+from watcher_sync.log.cursors import write_outlet
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.engines import EngineRow, write_engine
@@ -55,6 +57,7 @@ MARKERS = {
     "entity history list": "seq",
     "event list": "seq",
     "inventory list": "source",
+    "outlet list": "outlet",
     "source list": "source",
     "vnf operation list": "token",
     "watch topic list": "name",
@@ -66,6 +69,7 @@ ARGUMENTS = {
     "entity history list": ["vnf_instance", "vnf"],
     "entity show": ["vnf_instance", "vnf"],
     "event list": ["--since", "0"],
+    "outlet show": ["bus"],
     "source show": ["nova"],
     "subscription delivery list": ["vnf", "one"],
     "subscription show": ["vnf", "one"],
@@ -153,6 +157,8 @@ def client(client, cycle, store):
             seq=1, lag_seconds=0.0, sources=["nova"],
         )  # fmt: skip
         write_engine(store.database, engine)
+    for name in ("billing", "bus"):
+        write_outlet(store.database, outlet_cursor(outlet=name, since=now, updated_at=now))
     difference = FieldDifference(
         kind="instance", entity_id="i", field="hosts", model_value=["a"], live_value=None, policy="heal"
     )

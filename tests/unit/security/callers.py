@@ -12,6 +12,7 @@ from keystoneauth1.fixture import V3Token
 from tests.unit.api.conftest import Client
 from tests.unit.api.test_vnf_instances import DEMO, written
 from tests.unit.api.test_vnf_sync import Syncing
+from tests.unit.log.rows import outlet_cursor
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
@@ -19,6 +20,7 @@ from watcher_sync.conf import opts
 from watcher_sync.conf.namespaces import CLUSTER, NAMESPACE_PROJECTS
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.events import Event
+from watcher_sync.log.cursors import write_outlet
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.source_status import SourceRow, write_sources
@@ -130,6 +132,7 @@ class Api:
         ]
         state = {"engine_group": "default", "host": "here", "pid": 1, "state": "connected", "since": now}
         write_sources(self.store.database, [SourceRow(source="nova", updated_at=now, **state)])
+        write_outlet(self.store.database, outlet_cursor(outlet="nova", since=now, updated_at=now))
         replace_drifts(self.store.database, drifts, source="nova", kinds=["instance", "compute_node"], now=now)
 
     def bind(self):

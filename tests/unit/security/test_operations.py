@@ -51,6 +51,8 @@ TABLE = {
     "GET /v1/events": ("events:list", BOTH, LIST),
     "POST /v1/events": (EVENTS, BOTH, BRING),
     "GET /v1/engines": ("engines:list", BOTH, HOSTS),
+    "GET /v1/outlets": ("outlets:list", BOTH, HOSTS),
+    "GET /v1/outlets/{name}": ("outlets:show", BOTH, HOSTS),
     "GET /v1/sources": ("sources:list", BOTH, HOSTS),
     "GET /v1/sources/{name}": ("sources:show", BOTH, HOSTS),
     "GET /v1/search": ("search:list", BOTH, LIST),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Engines, sources, inventories, drifts, parked and quarantined events: the state that an operator monitors.
+"""Engines, sources, outlets, inventories, drifts, parked and quarantined events: the state that an operator monitors.
 
 ``quarantine replay`` and ``delete`` process all given events, one after the other, even if one of them fails.
 ``replay`` prints the outcome of each. The exit status is 1 if one of them failed.
@@ -20,7 +20,7 @@ from watcher_sync.client.commands.arguments import ALL_PROJECTS, argument, one_o
 from watcher_sync.client.commands.base import DeleteCommand, Noun, PartialFailure, RowsCommand
 from watcher_sync.client.commands.cells import PlainText
 from watcher_sync.client.errors import NotFound
-from watcher_sync.client.models import Drift, Engine, Inventory, ParkedEvent, Quarantined, Source
+from watcher_sync.client.models import Drift, Engine, Inventory, LogOutlet, ParkedEvent, Quarantined, Source
 
 EngineList = Noun(
     fields=Engine.__struct_fields__,
@@ -29,6 +29,23 @@ EngineList = Noun(
     marker="after the engine with this process id",
     every=lambda client, _: client.engines(),
 ).list_command("List the engines of all groups: which one leads, and which stand by.")
+
+OUTLET = Noun(
+    fields=LogOutlet.__struct_fields__,
+    columns=(
+        "outlet", "driver", "partition", "state", "since", "seq", "published_seq", "lag", "lag_seconds", "host",
+        "detail",
+    ),
+    key="outlet",
+    marker="after this outlet",
+    every=lambda client, _: client.outlets(),
+    one=lambda client, args: client.outlet(args.outlet),
+)  # fmt: skip
+
+OutletList = OUTLET.list_command("List the outlets that publish on a log, and how far each is.")
+OutletShow = OUTLET.show_command(
+    "Show one outlet.", argument("outlet", metavar="NAME", help="its name in [outlets] enabled")
+)
 
 SOURCE = Noun(
     fields=Source.__struct_fields__,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of the outlets: subscriptions and their deliveries, workers, watch topics.
+"""The tables of the outlets: subscriptions and their deliveries, workers, cursors, watch topics.
 
 The migrations create them, as those of :mod:`watcher_sync.storage.schema.tables`.
 """
@@ -124,6 +124,29 @@ def outlet_shards(metadata: sa.MetaData) -> sa.Table:
         sa.Column("token", sa.BigInteger, nullable=False),
         sa.Column("sequence", sa.BigInteger, nullable=False),
         sa.Column("epoch", sa.String(32)),
+        **TABLE_OPTIONS,
+    )
+
+
+def outlet_cursors(metadata: sa.MetaData) -> sa.Table:
+    """How far each outlet has published on its log, and the state of its publisher."""
+    return sa.Table(
+        "outlet_cursors",
+        metadata,
+        sa.Column("outlet", sa.String(64), primary_key=True),
+        sa.Column("driver", sa.String(64), nullable=False),
+        sa.Column("partition", sa.String(64), nullable=False),
+        sa.Column("token", sa.BigInteger, nullable=False),
+        sa.Column("selection", sa.String(64), nullable=False),
+        sa.Column("epoch", sa.String(32), nullable=False),
+        sa.Column("seq", sa.BigInteger, nullable=False),
+        sa.Column("published_seq", sa.BigInteger, nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("detail", text_type(None), nullable=False),
+        sa.Column("since", UtcDateTime(), nullable=False),
+        sa.Column("host", sa.String(255), nullable=False),
+        sa.Column("pid", sa.BigInteger, nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
         **TABLE_OPTIONS,
     )
 

@@ -79,6 +79,7 @@ class Tables:
         self.webhook_deliveries = outlet_tables.webhook_deliveries(metadata)
         self.outlet_workers = outlet_tables.outlet_workers(metadata)
         self.outlet_shards = outlet_tables.outlet_shards(metadata)
+        self.outlet_cursors = outlet_tables.outlet_cursors(metadata)
         self.watch_topics = outlet_tables.watch_topics(metadata)
         self.watch_positions = outlet_tables.watch_positions(metadata)
 

@@ -107,7 +107,7 @@ class Store:
         :param only: what is to be loaded of it; None: all.
         :raises DatabaseUnavailable: when the database cannot be read.
         """
-        with translated(), self._snapshot() as connection:
+        with translated(), self.connect_stable() as connection:
             return load_rows(connection, self.tables, self.kinds, only)
 
     def catch_up(
@@ -140,16 +140,24 @@ class Store:
         :raises DatabaseUnavailable: the database is unavailable, or behind for a moment.
         """
 
+        self.renew_epoch(known)
+        model = self.load()
+        position = position_of(model)
+        assert position is not None
+        return model, position
+
+    def renew_epoch(self, known: Position) -> None:
+        """Give a database that does not have a known commit a new epoch, if it has none yet.
+
+        :raises DatabaseUnavailable: the database is unavailable, or behind for a moment.
+        """
+
         def renew() -> bool:
             with translated(), self.commits.begin() as connection:
                 return epochs.renew_epoch(connection, self.tables, known)
 
         if not run_with_retries(renew, self.end_stalled_transactions):
             raise DatabaseUnavailable(f"the database was behind the commit at {known}")
-        model = self.load()
-        position = position_of(model)
-        assert position is not None
-        return model, position
 
     def cursors(self) -> dict[str, str]:
         """source -> its last committed position."""
@@ -372,7 +380,8 @@ class Store:
                 self._is_abandoned = False
         return self._connection
 
-    def _snapshot(self) -> sa.Connection:
+    def connect_stable(self) -> sa.Connection:
+        """A connection of its own that reads one consistent state of the database, for as long as the reader needs."""
         connection = self.database.connect()
         if self.database.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="REPEATABLE READ")

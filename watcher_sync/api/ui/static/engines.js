@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engines: which one of each group leads, which ones stand by, and how far each is behind.
+// The engines: which one of each group leads, which ones stand by, and how far each is behind. Below them, the outlets
+// that publish on a log.
 import { html, Pure, Trouble } from "./html.js";
 import { number, span } from "./format.js";
 import { Time } from "./times.js";
@@ -20,7 +21,7 @@ export function leaderless(engines, at) {
 }
 
 export class Engines extends Pure {
-  render({ engines, problem, at }) {
+  render({ engines, outlets, problem, at }) {
     return html`
       <section class="engines pane" aria-labelledby="engines-title">
         <header class="pane-head"><h2 id="engines-title">Engines</h2>
@@ -49,7 +50,29 @@ export class Engines extends Pure {
               </tr>`;
             })}</tbody>
           </table>`}
+          ${outlets?.length > 0 && html`<${Outlets} outlets=${outlets} />`}
         </div>
       </section>`;
+  }
+}
+
+const GOOD = ["publishing", "snapshot"];
+
+class Outlets extends Pure {
+  render({ outlets }) {
+    return html`<table class="data outlets">
+      <caption>Outlets that publish on a log</caption>
+      <thead><tr><th scope="col">Outlet</th><th scope="col">Partition</th><th scope="col">State</th><th scope="col">Published</th>
+        <th scope="col">Behind by</th><th scope="col">Machine</th></tr></thead>
+      <tbody>${outlets.map((one) => html`<tr key=${one.outlet}>
+        <th scope="row">${one.outlet}<span class="sub">${one.driver}</span></th>
+        <td data-label="Partition">${one.partition}</td>
+        <td data-label="State"><span class=${`state ${GOOD.includes(one.state) ? "good" : one.state === "stopped" ? "off" : "bad"}`}>${one.state}</span>
+          <span class="sub">${one.detail || html`since <${Time} value=${one.since} />`}</span></td>
+        <td data-label="Published">#${number(one.published_seq)}</td>
+        <td data-label="Behind by">${number(one.lag)} changes, ${span(one.lag_seconds)}</td>
+        <td data-label="Machine">${one.host}<span class="sub">pid ${one.pid}</span></td>
+      </tr>`)}</tbody>
+    </table>`;
   }
 }

@@ -151,6 +151,8 @@ export class State {
     this.subscriptionsAt = 0;
     this.engines = null;
     this.enginesProblem = null;
+    this.outlets = null;
+    this.outletsProblem = null;
     this.changes = [];
     this.rates = new Map();
     this.ratesFrom = Date.now() / 1000;
@@ -247,6 +249,9 @@ export class State {
     if (this.enginesProblem?.status === 404) return;
     await this._part("engines", "v1/engines", (answer) => {
       this.engines = answer.engines;
+    });
+    await this._part("outlets", "v1/outlets", (answer) => {
+      this.outlets = answer.outlets;
     });
   }
 

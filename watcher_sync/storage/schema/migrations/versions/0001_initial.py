@@ -688,6 +688,25 @@ def _create_outlets() -> None:
         sa.PrimaryKeyConstraint("outlet", "shard"),
         **_OPTIONS,
     )
+    op.create_table(
+        "outlet_cursors",
+        sa.Column("outlet", sa.String(length=64), nullable=False),
+        sa.Column("driver", sa.String(length=64), nullable=False),
+        sa.Column("partition", sa.String(length=64), nullable=False),
+        sa.Column("token", sa.BigInteger(), nullable=False),
+        sa.Column("selection", sa.String(length=64), nullable=False),
+        sa.Column("epoch", sa.String(length=32), nullable=False),
+        sa.Column("seq", sa.BigInteger(), nullable=False),
+        sa.Column("published_seq", sa.BigInteger(), nullable=False),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("detail", _LONG_TEXT, nullable=False),
+        sa.Column("since", UtcDateTime(), nullable=False),
+        sa.Column("host", sa.String(length=255), nullable=False),
+        sa.Column("pid", sa.BigInteger(), nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
+        sa.PrimaryKeyConstraint("outlet"),
+        **_OPTIONS,
+    )
 
 
 def _create_watch() -> None:

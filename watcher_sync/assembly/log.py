@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The outlets of ``watcher-sync-outlet`` that publish on a log, made from the configuration."""
+
+from __future__ import annotations
+
+import inspect
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from watcher_sync.assembly.store import load_kinds, open_store_of_server
+from watcher_sync.conf import opts
+from watcher_sync.exceptions import ConfigError, text_of
+from watcher_sync.log.base import Outlet
+from watcher_sync.log.change_log import ChangeLogs
+from watcher_sync.log.leadership import LEASE_PREFIX, PublisherLease
+from watcher_sync.log.publisher import OutletPublisher
+from watcher_sync.log.selection import OutletSelection
+from watcher_sync.log.worker import LogWorker
+from watcher_sync.plugins import load_plugins, plugin_names
+from watcher_sync.read.journal_reader import JournalReader
+from watcher_sync.storage.database.database import open_database
+from watcher_sync.storage.groups.leases import EngineLease
+from watcher_sync.storage.writing.store import Store
+
+LOG = logging.getLogger(__name__)
+
+_RESERVED = ("webhook", "watch")
+"""The names of sections of other outlets."""
+_BUSY_SECONDS = 0.1
+"""The pause of the reader under load, which leaves the machine to the engine."""
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Check ``[outlets]`` and the options of each enabled outlet.
+
+    :raises ConfigError: one cannot work.
+    """
+    kinds = load_kinds() if conf.outlets.enabled else {}
+    for name in make_outlets(conf):
+        OutletSelection(name, conf, kinds)
+
+
+def make_outlets(conf: cfg.ConfigOpts) -> dict[str, Outlet]:
+    """Name -> instance, for each of ``[outlets] enabled``. They are not open.
+
+    :raises ConfigError: an outlet has no driver, a driver that is not installed, or wrong options.
+    """
+    outlets: dict[str, Outlet] = {}
+    for name in conf.outlets.enabled:
+        if name in outlets:
+            raise ConfigError(f"[outlets] enabled names {name!r} twice")
+        if name in _RESERVED:
+            raise ConfigError(f"[outlets] enabled names {name!r}, which has a section of its own and its own option")
+        outlets[name] = _outlet_class(conf, name)(name, conf)
+    return outlets
+
+
+def assemble(conf: cfg.ConfigOpts) -> LogWorker:
+    """The outlets of one process.
+
+    :raises ConfigError: the configuration cannot work.
+    :raises SchemaMissing: ``db_sync`` has not been run.
+    :raises DatabaseUnavailable: the database is unavailable.
+    """
+    outlets = make_outlets(conf)
+    store = open_store_of_server(conf)
+    settings = conf.outlets
+    reader = JournalReader(
+        store.database, store.tables, interval=settings.journal_poll_interval, busy_seconds=_BUSY_SECONDS
+    )
+    logs = ChangeLogs(store, reader)
+    publishers = [
+        OutletPublisher(
+            outlet,
+            conf[f"outlet_{name}"].driver,
+            OutletSelection(name, conf, store.kinds),
+            _lease(conf, store, name),
+            store,
+            reader,
+            logs,
+        )
+        for name, outlet in outlets.items()
+    ]
+    return LogWorker(store, reader, publishers)
+
+
+def _lease(conf: cfg.ConfigOpts, store: Store, name: str) -> PublisherLease:
+    """The lease of an outlet, over connections of its own: a renewal waits for no other work of this process."""
+    seconds = float(conf.outlets.lease_time)
+    database = store.database
+    if database.dialect.name != "sqlite":
+        database = open_database(conf, answer=seconds / 3)
+    return PublisherLease(EngineLease(database, store.tables, f"{LEASE_PREFIX}{name}", seconds=seconds), name)
+
+
+def _outlet_class(conf: cfg.ConfigOpts, name: str) -> type[Outlet]:
+    """The class of an outlet's driver; its options are registered."""
+    opts.register_outlet(conf, name, [])
+    driver = conf[f"outlet_{name}"].driver
+    if not driver:
+        raise ConfigError(f"[outlet_{name}] driver is not set; {name!r} is in [outlets] enabled")
+    found = load_plugins(
+        opts.OUTLETS,
+        lambda each, exc: LOG.error("outlet driver %s: cannot be loaded: %s", each, text_of(exc)),
+        [driver],
+    )
+    if not found:
+        known = ", ".join(sorted(set(plugin_names(opts.OUTLETS)))) or "none"
+        raise ConfigError(f"[outlet_{name}] driver = {driver} is not installed; there are {known}")
+    cls = found[-1].plugin
+    if not (inspect.isclass(cls) and issubclass(cls, Outlet)):
+        raise ConfigError(f"[outlet_{name}] driver = {driver} is no subclass of {Outlet.__module__}.Outlet")
+    opts.register_outlet(conf, name, cls.options)
+    return cls

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns the journal into the changes that outlets publish, once for all outlets of a process.
+
+A journal row has the changed fields only, and a published change the whole entity before and after it. So a
+:class:`ChangeLog` owns a replica of the model, and moves it along the journal row by row. The last changes stay in
+memory. An outlet that is further behind gets a log of its own, which begins at its position, until it is near the end
+again (:class:`ChangeLogs`).
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import itertools
+import threading
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from watcher_sync.exceptions import HistoryChanged, JournalPurged
+from watcher_sync.log import base
+from watcher_sync.log.base import LogChange, LogPosition
+from watcher_sync.model.kinds import Entity, Kind, project_of
+from watcher_sync.model.model import Key, Model, Snapshot
+from watcher_sync.read.journal_reader import JournalReader
+from watcher_sync.read.past.past_replicas import UNKNOWN_SEQ, load_at
+from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.epochs import Position, position_of, read_position
+from watcher_sync.storage.writing.journal import JournalRow, apply
+from watcher_sync.storage.writing.store import Store
+
+MAX_ROWS: Final = 5_000
+"""Rows in memory."""
+_MAX_BYTES: Final = 33_554_432
+"""The deltas of these rows, in bytes as stored. The last row stays, whatever its size."""
+_ROWS_AT_ONCE: Final = 1_000
+
+
+class LoggedRow(msgspec.Struct, frozen=True):
+    """One journal row."""
+
+    seq: int
+    change: LogChange | None
+    """None: it changed no field, or its kind is unknown to this process. The partition is empty."""
+    ends_commit: bool
+    size: int
+    """The bytes of its delta as stored."""
+
+
+class ChangeLog:
+    """A part of the journal, as changes. Any thread may use it."""
+
+    def __init__(self, reader: JournalReader, model: Model) -> None:
+        """:param model: a replica that the log owns from now on."""
+        self._reader = reader
+        self.epoch = model.epoch or ""
+        # Guards everything below. Held while rows are read, so that one thread does it.
+        self._lock = threading.Lock()
+        self._model = model
+        self._rows: collections.deque[LoggedRow] = collections.deque()
+        self._bytes = 0
+
+    def covers(self, epoch: str, after: int) -> bool:
+        """Whether the row after a seq is in memory, or has not been read yet."""
+        with self._lock:
+            return epoch == self.epoch and self._begin() <= after <= self._model.generation
+
+    def is_before(self, position: LogPosition) -> bool:
+        """Whether it is of another epoch, or ends before a position."""
+        with self._lock:
+            return position[0] != self.epoch or self._model.generation < position[1]
+
+    def read(self, after: int, limit: int) -> list[LoggedRow]:
+        """The rows after a seq, without a gap. It does not wait.
+
+        It returns ``limit`` rows, and those that belong to the last one's commit, up to 1,000 more.
+
+        :raises JournalPurged: the log, or the journal, no longer has the row after the seq.
+        :raises HistoryChanged: the database went back in time.
+        :raises DatabaseUnavailable: the database does not answer.
+        """
+        with self._lock:
+            if not self._begin() <= after <= self._model.generation:
+                raise JournalPurged(f"the changes in memory begin after seq {after + 1}")
+            found: list[LoggedRow] = []
+            while len(found) < limit or (not found[-1].ends_commit and len(found) < limit + _ROWS_AT_ONCE):
+                rows = self._cached(after + len(found), max(1, limit - len(found)))
+                if not rows:
+                    break
+                found += rows
+            return found
+
+    def snapshot(self) -> tuple[Snapshot, LogPosition]:
+        """The model at the end of the journal, and its position.
+
+        :raises: as :meth:`read`.
+        """
+        with self._lock:
+            while self._read_new():
+                pass
+            return self._model.snapshot(), (self.epoch, self._model.generation)
+
+    def _begin(self) -> int:
+        """The seq before the first row in memory."""
+        return self._rows[0].seq - 1 if self._rows else self._model.generation
+
+    def _cached(self, after: int, limit: int) -> list[LoggedRow]:
+        if after == self._model.generation:
+            self._read_new()
+        begin = after - self._begin()
+        if begin < 0:  # so many rows were new that the first ones are no longer in memory
+            raise JournalPurged(f"the changes in memory begin after seq {after + 1}")
+        return list(itertools.islice(self._rows, begin, begin + limit))
+
+    def _read_new(self) -> bool:
+        """Read some rows that the log does not have. Return whether there were any."""
+        if not self._reader.is_of(self.epoch):
+            head = self._reader.position()
+            if head.epoch != self.epoch:  # otherwise the reader's thread has not noticed the new epoch yet
+                raise HistoryChanged(position_of(self._model), head)
+        stored = self._reader.read_stored(self._model.generation, _ROWS_AT_ONCE)
+        for row in stored:
+            self._rows.append(self._follow(row.decoded(), row.size))
+            self._bytes += row.size
+        while len(self._rows) > MAX_ROWS or (self._bytes > _MAX_BYTES and len(self._rows) > 1):
+            self._bytes -= self._rows.popleft().size
+        return bool(stored)
+
+    def _follow(self, row: JournalRow, size: int) -> LoggedRow:
+        """Move the replica by one row."""
+        model, kind = self._model, self._model.kinds.get(row.kind)
+        before: dict[Key, Entity | None] = {}
+        written = apply(model, [row], row.seq, before, row.mark)
+        change = None
+        if kind is not None and written and (row.delta or row.change != base.UPDATED):
+            change = _changed(self.epoch, kind, row, before[row.kind, row.entity_id], written[0].entity)
+        return LoggedRow(row.seq, change, row.mark is not None, size)
+
+
+class ChangeLogs:
+    """The logs of one process: one at the end of the journal for all outlets. Any thread may use it."""
+
+    def __init__(self, store: Store, reader: JournalReader) -> None:
+        self._store = store
+        self._reader = reader
+        # Guards the shared log. Held while the model is loaded, so that one thread does it.
+        self._lock = threading.Lock()
+        self._shared: ChangeLog | None = None
+
+    def at(self, position: LogPosition) -> ChangeLog:
+        """A log that has the rows after a position: the shared one if possible.
+
+        :raises JournalPurged: the journal no longer has all of them.
+        :raises HistoryChanged: the database is of another epoch, or ends before the position.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        with self._lock:
+            if (shared := self.shared_at(position)) is not None:
+                return shared
+            log = ChangeLog(self._reader, self._load(position))
+            if self._shared is None or self._shared.is_before(position):
+                self._shared = log
+            return log
+
+    def shared_at(self, position: LogPosition) -> ChangeLog | None:
+        """The shared log, if it has the rows after a position in memory."""
+        shared = self._shared
+        return shared if shared is not None and shared.covers(*position) else None
+
+    def snapshot(self) -> tuple[ChangeLog, Snapshot, LogPosition]:
+        """The model at the end of the journal, its position, and the log of what follows.
+
+        :raises StorageError: the database is unavailable, or changes its history.
+        """
+        with self._lock:
+            if self._shared is not None:
+                with contextlib.suppress(JournalPurged, HistoryChanged):
+                    return self._shared, *self._shared.snapshot()
+            self._shared = ChangeLog(self._reader, self._store.load())
+            return self._shared, *self._shared.snapshot()
+
+    def _load(self, position: LogPosition) -> Model:
+        wanted = Position(*position, mark=None)
+        with translated(), self._store.connect_stable() as connection:
+            return load_at(connection, self._store.tables, self._store.kinds, wanted)
+
+    def head(self) -> Position:
+        """The position of the last commit.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        with translated(), self._store.database.connect() as connection:
+            return read_position(connection, self._store.tables)
+
+
+def entities_of(view: Snapshot, position: LogPosition, time: Any) -> Iterator[LogChange]:
+    """The entities of a snapshot, as changes without a partition.
+
+    :param time: when it was taken.
+    """
+    for name, kind in view.kinds.items():
+        for entity in view.all(name):
+            yield LogChange(
+                partition="",
+                epoch=position[0],
+                seq=position[1],
+                change=base.SNAPSHOT,
+                kind=name,
+                id=entity.id,
+                time=time,
+                previous_seq=_seq_of(entity),
+                after=_document(kind, entity),
+                project_id=project_of(entity),
+            )
+
+
+def _changed(epoch: str, kind: Kind, row: JournalRow, old: Entity | None, new: Entity | None) -> LogChange:
+    return LogChange(
+        partition="",
+        epoch=epoch,
+        seq=row.seq,
+        change=row.change,
+        kind=row.kind,
+        id=row.entity_id,
+        time=row.time,
+        previous_seq=_seq_of(old),
+        delta=row.delta,
+        before=_document(kind, old),
+        after=_document(kind, new),
+        versions=row.versions,
+        event_id=row.event_id,
+        event_type=row.event_type,
+        source=row.source,
+        merged=row.merged,
+        actor=row.actor,
+        project_id=row.project_id,
+    )
+
+
+def _seq_of(entity: Entity | None) -> int | None:
+    return None if entity is None or entity.seq == UNKNOWN_SEQ else entity.seq
+
+
+def _document(kind: Kind, entity: Entity | None) -> Any:
+    """The public fields as in JSON: times are texts."""
+    return None if entity is None else msgspec.to_builtins(kind.to_json(entity))
