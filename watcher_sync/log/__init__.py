@@ -1,24 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The journal on a log that other programs read: outlets as plugins.
 
-``api``               The REST resources of outlets and of the schemas of messages
-``base``              The contract of outlets
-``change_log``        Turns the journal into the changes that outlets publish, once for all outlets of a process
-``cursors``           The rows of outlets: how far each has published, and the state of its publisher
-``event_loop``        An event loop in a thread of its own, for drivers whose library needs one
-``formats``           The two formats of a published change
-``kafka``             The driver of that name: topics of Kafka
-``kafka_topics``      The topics of the driver of Kafka
-``leadership``        Which process publishes an outlet
-``metrics``           The Prometheus metrics of the process that publishes on logs
-``nats_jetstream``    The driver of that name: streams of NATS JetStream
-``notifications``     A change as a versioned notification
-``oslo_messaging``    The driver of that name: versioned notifications on the notification bus
-``positions``         What a log has, as the headers of its last message say
-``publisher``         Publishes the journal on the log of one outlet, in a thread of its own
-``rabbitmq_stream``   The driver of that name: a stream of RabbitMQ
-``schemas``           The JSON Schema of a published message, for each kind and format
-``selection``         What one outlet publishes of the journal
-``stream_publisher``  Publishes in a stream of RabbitMQ, with its protocol for streams
-``worker``            The outlets of one process
+``api``              The REST resources of outlets and of the schemas of messages
+``base``             The contract of outlets
+``change_log``       Turns the journal into the changes that outlets publish, once for all outlets of a process
+``cursors``          The rows of outlets: how far each has published, and the state of its publisher
+``event_loop``       An event loop in a thread of its own, for drivers whose library needs one
+``formats``          The two formats of a published change
+``kafka``            The driver of that name: topics of Kafka
+``leadership``       Which process publishes an outlet
+``metrics``          The Prometheus metrics of the process that publishes on logs
+``nats_jetstream``   The driver of that name: streams of NATS JetStream
+``oslo_messaging``   The driver of that name: versioned notifications on the notification bus
+``positions``        What a log has, as the headers of its last message say
+``publisher``        Publishes the journal on the log of one outlet, in a thread of its own
+``rabbitmq_stream``  The driver of that name: a stream of RabbitMQ
+``schemas``          The JSON Schema of a published message, for each kind and format
+``selection``        What one outlet publishes of the journal
+``worker``           The outlets of one process
 """

@@ -16,9 +16,9 @@ import pytest
 
 from tests.functional.log.publishing import EPOCH, PARTITION, change, changes, make_outlet, snapshot
 from tests.waiting import deadline
-from watcher_sync.log import kafka_topics
 from watcher_sync.log.base import DELETED, OutletError
-from watcher_sync.log.kafka import KafkaOutlet
+from watcher_sync.log.kafka import topics
+from watcher_sync.log.kafka.outlet import KafkaOutlet
 
 
 class MockCluster:
@@ -117,7 +117,7 @@ def test_the_model_has_the_last_state_and_neither_what_was_deleted_nor_what_a_sn
 def test_the_next_publisher_gets_the_position_of_the_last_change_and_none_in_half_a_snapshot(
     cluster: MockCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_topics, "_FIRST_STEP", 1)  # the last record is then the marker of a transaction
+    monkeypatch.setattr(topics, "_FIRST_STEP", 1)  # the last record is then the marker of a transaction
     first, second = outlet_for(cluster, topic), outlet_for(cluster, topic)
     first.open({})
     first.publish(changes(1, 500))

@@ -18,7 +18,7 @@ from tests.functional.log.publishing import EPOCH, PARTITION, change, changes, m
 from tests.functional.sources.listening import BROKER, Publisher
 from tests.waiting import wait_until
 from watcher_sync.log.base import CREATED, DELETED, OutletError
-from watcher_sync.log.oslo_messaging import OsloMessagingOutlet
+from watcher_sync.log.oslo_messaging.outlet import OsloMessagingOutlet
 
 NAMESPACE = "watcher_sync_object"
 

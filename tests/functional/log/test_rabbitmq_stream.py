@@ -16,7 +16,7 @@ from tests.functional.log.publishing import EPOCH, PARTITION, change, changes, m
 from tests.services.rabbitmq import RabbitMQStreamNode, private_rabbitmq_stream_node
 from tests.waiting import deadline, wait_until
 from watcher_sync.log.base import OutletDeposed, OutletError
-from watcher_sync.log.rabbitmq_stream import RabbitMQStreamOutlet
+from watcher_sync.log.rabbitmq_stream.outlet import RabbitMQStreamOutlet
 
 
 @pytest.fixture(scope="module")

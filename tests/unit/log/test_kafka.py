@@ -11,7 +11,7 @@ import pytest
 from tests.functional.log.publishing import make_outlet
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.log.base import OutletDeposed, OutletError
-from watcher_sync.log.kafka import KafkaOutlet
+from watcher_sync.log.kafka.outlet import KafkaOutlet
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from tests.functional.log.publishing import make_outlet
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.log.oslo_messaging import OsloMessagingOutlet
+from watcher_sync.log.oslo_messaging.outlet import OsloMessagingOutlet
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import pytest
 
 from tests.functional.log.publishing import make_outlet
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.log.rabbitmq_stream import RabbitMQStreamOutlet
+from watcher_sync.log.rabbitmq_stream.outlet import RabbitMQStreamOutlet
 
 
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "watcher_sync.log.stream_publisher", raising=False)
-    monkeypatch.delattr("watcher_sync.log.stream_publisher", raising=False)
+    monkeypatch.delitem(sys.modules, "watcher_sync.log.rabbitmq_stream.publisher", raising=False)
+    monkeypatch.delattr("watcher_sync.log.rabbitmq_stream.publisher", raising=False)
     monkeypatch.setitem(sys.modules, "rstream", None)
     with pytest.raises(ConfigError, match=r"\[outlet_bus\] driver: .*watcher-sync\[rabbitmq-stream\]"):
         make_outlet(RabbitMQStreamOutlet, transport_url="rabbit://host/")

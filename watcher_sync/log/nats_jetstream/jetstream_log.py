@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from nats.errors import Error as NatsError
@@ -18,9 +19,10 @@ from oslo_log import log as logging
 
 from watcher_sync.log.base import LogPosition, OutletError
 from watcher_sync.log.nats_jetstream import messages
-from watcher_sync.log.nats_jetstream.publisher import FencedPublisher, LogMessage
+from watcher_sync.log.nats_jetstream.publisher import FencedPublisher, StreamMessage
 from watcher_sync.log.nats_jetstream.settings import JetStreamOutletSettings
 from watcher_sync.log.nats_jetstream.streams import LogStreamInfo, LogStreams, SnapshotMarkers
+from watcher_sync.log.positions import positions_in
 from watcher_sync.sources.nats.api import JetStreamApi
 from watcher_sync.sources.nats.connection import NatsConnection, close, connect, describe
 from watcher_sync.sources.session import NotReady, end_task
@@ -67,7 +69,7 @@ class JetStreamLog:
             await close(connection)
             raise
 
-    async def publish(self, batches: Sequence[Sequence[LogMessage]], *, ends_snapshot: bool) -> None:
+    async def publish(self, batches: Sequence[Sequence[StreamMessage]], *, ends_snapshot: bool) -> None:
         """Publish, and wait until the server has stored everything.
 
         :param ends_snapshot: whether the model is to be cleaned afterwards.
@@ -117,11 +119,10 @@ class JetStreamLog:
             LOG.warning("outlet %s: the current model lacks a snapshot, which is published now", self._name)
             return None
         headers = await self._streams.headers_at(last)
-        if headers is None:
-            return None
-        return messages.durable_position(
-            headers.get(messages.CHANGE_HEADER, ""), headers.get(messages.POSITION_HEADER, "")
-        )
+        partition = self._settings.partition
+        with suppress(OutletError):  # of a foreign message, which a snapshot follows
+            return positions_in(headers or {}, partition).get(partition)
+        return None
 
     async def _markers(self) -> SnapshotMarkers:
         prefix = self._settings.prefix

@@ -12,12 +12,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from watcher_sync.log.base import DELETED, SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, LogChange, LogPosition
+from watcher_sync.log import positions
+from watcher_sync.log.base import DELETED, SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, LogChange
 
-POSITION_HEADER: Final = "Watcher-Sync-Position"
-"""``<epoch>:<seq>`` of the change."""
-CHANGE_HEADER: Final = "Watcher-Sync-Change"
-"""The change: created, updated, deleted, snapshot, snapshot_begin or snapshot_end."""
 MESSAGE_ID_HEADER: Final = "Nats-Msg-Id"
 TTL_HEADER: Final = "Nats-TTL"
 
@@ -60,26 +57,12 @@ def headers_of(change: LogChange, *, deletion_ttl: int) -> dict[str, str]:
 
     :param deletion_ttl: seconds after which the server removes a deletion; 0: it does not.
     """
-    position = f"{change.epoch}:{change.seq}"
-    headers = {POSITION_HEADER: position, CHANGE_HEADER: change.change}
+    headers = positions.headers_of(change)
     if change.change not in SNAPSHOT_PARTS:
-        headers[MESSAGE_ID_HEADER] = position
+        headers[MESSAGE_ID_HEADER] = headers[positions.POSITION]
     if deletion_ttl and change.change == DELETED:
         headers[TTL_HEADER] = f"{deletion_ttl}s"
     return headers
-
-
-def durable_position(change: str, position: str) -> LogPosition | None:
-    """What is durable when this is the last message of the stream.
-
-    :param change: its header :data:`CHANGE_HEADER`.
-    :param position: its header :data:`POSITION_HEADER`.
-    :returns: None: half of a snapshot, or not of an outlet.
-    """
-    epoch, _, seq = position.rpartition(":")
-    if not epoch or not seq.isdecimal() or change in (SNAPSHOT_BEGIN, SNAPSHOT):
-        return None
-    return epoch, int(seq)
 
 
 def batches_of(changes: Sequence[LogChange], *, atomic: bool) -> Iterator[Sequence[LogChange]]:

@@ -7,8 +7,6 @@ The event loop of the client library has a thread of its own, from :meth:`NatsJe
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Final, TypeVar
@@ -16,11 +14,13 @@ from typing import Any, ClassVar, Final, TypeVar
 from nats.errors import Error as NatsError
 from oslo_config import cfg
 
-from watcher_sync.log.base import SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, LogChange, LogPositions, Outlet, OutletError
+from watcher_sync.log.base import SNAPSHOT_END, LogChange, LogPositions, Outlet, OutletError
+from watcher_sync.log.event_loop import EventLoopThread
 from watcher_sync.log.nats_jetstream import messages, settings
 from watcher_sync.log.nats_jetstream.jetstream_log import JetStreamLog
-from watcher_sync.log.nats_jetstream.publisher import LogMessage
+from watcher_sync.log.nats_jetstream.publisher import StreamMessage
 from watcher_sync.log.nats_jetstream.settings import JetStreamOutletSettings
+from watcher_sync.log.positions import positions_after
 from watcher_sync.sources.nats.connection import describe
 from watcher_sync.sources.session import NotReady
 
@@ -41,7 +41,7 @@ class NatsJetStreamOutlet(Outlet):
         """:raises ConfigError: naming the option that is wrong."""
         super().__init__(name, conf)
         self._settings = JetStreamOutletSettings(name, self.group)
-        self._loop: _LoopThread | None = None
+        self._loop: EventLoopThread | None = None
         self._log: JetStreamLog | None = None
 
     def open(self, position: LogPositions) -> LogPositions:
@@ -50,7 +50,7 @@ class NatsJetStreamOutlet(Outlet):
         What the caller knows is not used: the streams have the position, or the model must be published again.
         """
         self.close()
-        self._loop = _LoopThread(f"outlet-{self.name}")
+        self._loop = EventLoopThread(f"outlet-{self.name}")
         log = JetStreamLog(self.name, self._settings)
         last = self._run(log.open(), _OPEN_SECONDS)
         self._log = log
@@ -67,8 +67,7 @@ class NatsJetStreamOutlet(Outlet):
         ]
         ends_snapshot = any(change.change == SNAPSHOT_END for change in changes)
         self._run(log.publish(batches, ends_snapshot=ends_snapshot), self._settings.timeout + _MARGIN_SECONDS)
-        last = changes[-1]
-        return {} if last.change in (SNAPSHOT_BEGIN, SNAPSHOT) else {self.partition: last.position}
+        return positions_after(changes[-1])
 
     def close(self) -> None:
         """Disconnect."""
@@ -78,10 +77,10 @@ class NatsJetStreamOutlet(Outlet):
             if log is not None:
                 with suppress(Exception):
                     loop.run(log.close(), _STOP_SECONDS)
-            loop.stop()
+            loop.close()
 
-    def _message(self, change: LogChange, deletion_ttl: int) -> LogMessage:
-        return LogMessage(
+    def _message(self, change: LogChange, deletion_ttl: int) -> StreamMessage:
+        return StreamMessage(
             messages.subject_of(self._settings.prefix, change),
             messages.headers_of(change, deletion_ttl=deletion_ttl),
             self.encode(change),
@@ -94,42 +93,3 @@ class NatsJetStreamOutlet(Outlet):
             return self._loop.run(work, seconds)
         except (NotReady, NatsError, OSError) as exc:  # TimeoutError is an OSError
             raise OutletError(describe(exc)) from None
-
-
-class _LoopThread:
-    """An event loop in a thread of its own.
-
-    :param name: of the thread.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
-        """Its result, or what it raises.
-
-        :raises TimeoutError: there is none in time; the work is cancelled then.
-        """
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result(seconds)
-        finally:
-            future.cancel()
-
-    def stop(self) -> None:
-        """Cancel what runs, and end the thread."""
-        with suppress(Exception):
-            self.run(self._cancel_all(), _STOP_SECONDS)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_STOP_SECONDS)
-        if not self._thread.is_alive():
-            self._loop.close()
-
-    @staticmethod
-    async def _cancel_all() -> None:
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -31,7 +31,7 @@ _WRONG_SEQUENCE: Final = frozenset({10071, 10164})
 _DUPLICATE_IN_BATCH: Final = 10201
 
 
-class LogMessage(NamedTuple):
+class StreamMessage(NamedTuple):
     """A message to be published."""
 
     subject: str
@@ -83,7 +83,7 @@ class FencedPublisher:
         """The connection is lost: do not wait for answers."""
         self._changed.set()
 
-    async def publish(self, batches: Sequence[Sequence[LogMessage]]) -> int:
+    async def publish(self, batches: Sequence[Sequence[StreamMessage]]) -> int:
         """Publish, and wait until the server has stored everything.
 
         :param batches: each is stored as a whole.
@@ -113,7 +113,7 @@ class FencedPublisher:
         self._last = last
         return last
 
-    async def _send(self, batch: Sequence[LogMessage], last: int) -> None:
+    async def _send(self, batch: Sequence[StreamMessage], last: int) -> None:
         """Publish one batch, whose last message only is answered."""
         self._number += 1
         number, final = str(self._number), len(batch)

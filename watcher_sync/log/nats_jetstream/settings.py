@@ -102,6 +102,7 @@ class JetStreamOutletSettings(NatsClientSettings):
         if not _PREFIX.fullmatch(group.subject_prefix or ""):
             raise self.wrong("subject_prefix", "is no NATS subject of letters, digits, _ and - without wildcards")
         self.timeout: float = group.timeout
+        self.partition: str = group.partition
         self.prefix = f"{group.subject_prefix}.{group.partition}"
         self.streams = LogStreamSpec(
             changes=group.stream,

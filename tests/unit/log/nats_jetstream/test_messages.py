@@ -8,7 +8,7 @@ import datetime
 import pytest
 
 from watcher_sync.log.base import CREATED, DELETED, SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, UPDATED, LogChange
-from watcher_sync.log.nats_jetstream.messages import batches_of, durable_position, headers_of, subject_of
+from watcher_sync.log.nats_jetstream.messages import batches_of, headers_of, subject_of
 
 NOW = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
 PREFIX = "watcher-sync.north"
@@ -39,33 +39,15 @@ def test_a_subject_has_the_id_or_where_that_is_no_token_its_digest(made: LogChan
 @pytest.mark.parametrize("what", [SNAPSHOT_BEGIN, SNAPSHOT, SNAPSHOT_END])
 def test_the_parts_of_a_snapshot_have_one_position_and_so_no_message_id(what: str) -> None:
     headers = headers_of(change(what=what), deletion_ttl=60)
-    assert headers == {"Watcher-Sync-Position": "e:7", "Watcher-Sync-Change": what}
+    assert headers == {"Watcher-Sync-Partition": "north", "Watcher-Sync-Position": "e:7", "Watcher-Sync-Change": what}
 
 
 def test_only_a_deletion_has_a_time_to_live() -> None:
-    common = {"Watcher-Sync-Position": "e:7", "Nats-Msg-Id": "e:7"}
+    common = {"Watcher-Sync-Partition": "north", "Watcher-Sync-Position": "e:7", "Nats-Msg-Id": "e:7"}
     deleted = change(what=DELETED)
     assert headers_of(change(what=CREATED), deletion_ttl=60) == common | {"Watcher-Sync-Change": "created"}
     assert headers_of(deleted, deletion_ttl=0) == common | {"Watcher-Sync-Change": "deleted"}
     assert headers_of(deleted, deletion_ttl=60) == common | {"Watcher-Sync-Change": "deleted", "Nats-TTL": "60s"}
-
-
-@pytest.mark.parametrize(
-    ("what", "position", "durable"),
-    [
-        ("updated", "epoch:1:42", ("epoch:1", 42)),
-        ("snapshot_end", "e:1", ("e", 1)),
-        ("snapshot_begin", "e:1", None),
-        ("snapshot", "e:1", None),
-        ("", "", None),
-        ("updated", "e", None),
-        ("updated", "e:x", None),
-    ],
-)
-def test_half_of_a_snapshot_and_a_foreign_message_have_no_position(
-    what: str, position: str, durable: tuple[str, int] | None
-) -> None:
-    assert durable_position(what, position) == durable
 
 
 def sizes(commits: list[int]) -> list[int]:

@@ -22,7 +22,7 @@ from watcher_sync.exceptions import ConfigError
 from watcher_sync.log.base import LogChange, LogPositions, Outlet, OutletError
 from watcher_sync.log.event_loop import EventLoopThread
 from watcher_sync.log.formats import CLOUDEVENTS
-from watcher_sync.log.notifications import PRIORITY, notification
+from watcher_sync.log.oslo_messaging.notifications import PRIORITY, notification
 from watcher_sync.log.positions import positions_after
 from watcher_sync.sources.rabbitmq.broker import GROUP, Broker, read_broker
 from watcher_sync.sources.rabbitmq.connection import (

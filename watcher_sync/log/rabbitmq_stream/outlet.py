@@ -2,7 +2,8 @@
 """The driver ``rabbitmq_stream``: the changes in a stream of RabbitMQ, by its stream protocol.
 
 The stream tells the position: a reader sees each change once, in order, none missing. The server's deduplication is the
-fence, as :mod:`watcher_sync.log.stream_publisher` says. A publisher that was deposed learns it at its next batch.
+fence, as :mod:`watcher_sync.log.rabbitmq_stream.publisher` says. A publisher that was deposed learns it at its next
+batch.
 
 The client is an extra, and is imported when an outlet is made.
 """
@@ -23,7 +24,7 @@ from watcher_sync.sources.rabbitmq.broker import GROUP, read_broker
 from watcher_sync.sources.rabbitmq.connection import describe, ssl_context
 
 if TYPE_CHECKING:
-    from watcher_sync.log.stream_publisher import StreamPublisher
+    from watcher_sync.log.rabbitmq_stream.publisher import StreamPublisher
 
 _CLOSE_SECONDS: Final = 10.0
 _LIBRARY_SECONDS: Final = 30.0
@@ -89,7 +90,7 @@ Related options: ``stream_port``.
         section, group = f"outlet_{name}", self.group
         try:
             # Imported here: an extra, and the options are listed without it.
-            from watcher_sync.log import stream_publisher
+            from watcher_sync.log.rabbitmq_stream import publisher
         except ImportError:
             raise ConfigError(
                 f"[{section}] driver: rabbitmq_stream needs the extra: pip install 'watcher-sync[rabbitmq-stream]'"
@@ -100,8 +101,8 @@ Related options: ``stream_port``.
             "max-length-bytes": str(group.max_bytes or ""),
             "initial-cluster-size": str(group.replicas or ""),
         }
-        self._library = stream_publisher
-        self._spec = stream_publisher.StreamSpec(
+        self._library = publisher
+        self._spec = publisher.StreamSpec(
             broker=broker,
             port=group.stream_port,
             tls=ssl_context(broker),

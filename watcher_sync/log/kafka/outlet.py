@@ -97,7 +97,7 @@ More properties of librdkafka, such as ``security.protocol:SASL_SSL,sasl.usernam
             # Imported here: an extra, and the options are listed without it.
             import confluent_kafka
 
-            from watcher_sync.log import kafka_topics
+            from watcher_sync.log.kafka import topics
         except ImportError:
             raise ConfigError(f"[{section}] driver: kafka needs the extra: pip install 'watcher-sync[kafka]'") from None
         if not self.group.servers:
@@ -109,15 +109,15 @@ More properties of librdkafka, such as ``security.protocol:SASL_SSL,sasl.usernam
             "bootstrap.servers": ",".join(self.group.servers),
             "logger": self._library_log.logger,
         }
-        spec = kafka_topics.KafkaTopicSpec(
+        spec = topics.KafkaTopicSpec(
             changes=self.group.topic or f"watcher-sync.{self.partition}",
             create=self.group.stream_mode == "create",
             replicas=self.group.replicas,
             max_age=self.group.max_age,
             max_bytes=self.group.max_bytes,
         )
-        self._topics = kafka_topics.KafkaTopics(spec, self._client, self._timeout)
-        self._kafka_partition = kafka_topics.PARTITION
+        self._topics = topics.KafkaTopics(spec, self._client, self._timeout)
+        self._kafka_partition = topics.PARTITION
         self._library = confluent_kafka
         self._producer: confluent_kafka.Producer | None = None
 
