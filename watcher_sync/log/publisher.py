@@ -123,6 +123,7 @@ class OutletPublisher:
                 self._outlet.close()
             if isinstance(error, LeaseLost):
                 LOG.info("outlet %s: %s", self._outlet.name, error)
+                self._stopping.wait(_WAIT_SECONDS)  # until the thread of the lease has noticed it, too
             elif error is not None:
                 self._failed(error)
         self.stats.is_publishing = False

@@ -214,6 +214,28 @@ def test_a_database_that_went_back_in_time_publishes_a_snapshot_of_its_new_epoch
     assert ("instance", "i2") not in log.model()
 
 
+def test_a_running_publisher_continues_in_a_database_whose_lease_is_older_than_its_own(
+    store: Store, cloud: Cloud, log: MemoryLog
+) -> None:
+    """Each publisher has a greater token than the one before, and the backup has that of the first."""
+    cloud.write(instance(1, state="active"))
+    epoch = cloud.cycle.model.epoch
+    with publishing(store, log):
+        wait_until(lambda: log.snapshots() == 1)
+    backup = Backup(store)
+    with publishing(store, log):
+        wait_for_seq(log, cloud.write(instance(1, state="a")))
+    with publishing(store, log, seconds=1.0):
+        wait_for_seq(log, cloud.write(instance(1, state="lost"), instance(2, state="lost")))
+        backup.restore()
+        wait_until(lambda: log.changes[-1].epoch != epoch)
+        with pytest.raises(HistoryChanged):
+            cloud.cycle.follow()
+        wait_for_seq(log, cloud.write(instance(3, state="new")))
+        wait_until(lambda: cursor_of(store).seq == 2)
+    assert log.model() == cloud.rows()
+
+
 def test_a_failing_log_is_reported_and_gets_all_when_it_answers_again(
     store: Store, cloud: Cloud, log: MemoryLog
 ) -> None:
