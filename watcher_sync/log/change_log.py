@@ -10,13 +10,13 @@ again (:class:`ChangeLogs`).
 from __future__ import annotations
 
 import collections
-import contextlib
 import itertools
 import threading
 from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
+from oslo_log import log as logging
 
 from watcher_sync.exceptions import HistoryChanged, JournalPurged
 from watcher_sync.log import base
@@ -26,9 +26,11 @@ from watcher_sync.model.model import Key, Model, Snapshot
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.read.past.past_replicas import UNKNOWN_SEQ, load_at
 from watcher_sync.storage.database.database import translated
-from watcher_sync.storage.epochs import Position, position_of, read_position
+from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.storage.writing.journal import JournalRow, apply
 from watcher_sync.storage.writing.store import Store
+
+LOG = logging.getLogger(__name__)
 
 MAX_ROWS: Final = 5_000
 """Rows in memory."""
@@ -58,6 +60,8 @@ class ChangeLog:
         # Guards everything below. Held while rows are read, so that one thread does it.
         self._lock = threading.Lock()
         self._model = model
+        self._known = Position(self.epoch, model.generation, model.mark)
+        """The last commit whose end is known."""
         self._rows: collections.deque[LoggedRow] = collections.deque()
         self._bytes = 0
 
@@ -115,14 +119,12 @@ class ChangeLog:
 
     def _read_new(self) -> bool:
         """Read some rows that the log does not have. Return whether there were any."""
-        if not self._reader.is_of(self.epoch):
-            head = self._reader.position()
-            if head.epoch != self.epoch:  # otherwise the reader's thread has not noticed the new epoch yet
-                raise HistoryChanged(position_of(self._model), head)
-        stored = self._reader.read_stored(self._model.generation, _ROWS_AT_ONCE)
+        stored = self._reader.read_continued(self._known, self._model.generation, _ROWS_AT_ONCE)
         for row in stored:
             self._rows.append(self._follow(row.decoded(), row.size))
             self._bytes += row.size
+            if (mark := self._model.mark) is not None:
+                self._known = Position(self.epoch, row.seq, mark)
         while len(self._rows) > MAX_ROWS or (self._bytes > _MAX_BYTES and len(self._rows) > 1):
             self._bytes -= self._rows.popleft().size
         return bool(stored)
@@ -175,8 +177,12 @@ class ChangeLogs:
         """
         with self._lock:
             if self._shared is not None:
-                with contextlib.suppress(JournalPurged, HistoryChanged):
+                try:
                     return self._shared, *self._shared.snapshot()
+                except HistoryChanged as exc:
+                    self._store.renew_epoch(exc.before)
+                except JournalPurged as exc:
+                    LOG.debug("the model is loaded again: %s", exc)
             self._shared = ChangeLog(self._reader, self._store.load())
             return self._shared, *self._shared.snapshot()
 
