@@ -45,3 +45,9 @@ def test_an_unknown_kind_or_field_is_named_with_those_that_there_are(options: di
     with pytest.raises(ConfigError) as error:
         OutletSelection("bus", conf, builtin_kinds())
     assert str(error.value).startswith(words)
+
+
+@pytest.mark.parametrize("partition", ["region 1", "region.1", "region/1", "*", "a" * 65, ""])
+def test_a_partition_that_is_no_token_of_a_subject_is_refused(partition: str) -> None:
+    with pytest.raises(ValueError, match="doesn't match regex"):
+        configured(partition=partition)
