@@ -33,9 +33,10 @@ class OutletSelection:
         _require_known(f"[outlet_{name}] kinds", self._kinds, kinds)
         chosen = [kind for kind in kinds.values() if not self._kinds or kind.name in self._kinds]
         _require_known(f"[outlet_{name}] fields", self._fields, {field for kind in chosen for field in kind.fields})
-        options = [sorted(self._kinds), sorted(self._projects), sorted(self._fields), self._partition, group.format]
-        self.digest = hashlib.sha256(msgspec.json.encode(options)).hexdigest()
-        """Of all that decides what a log has: a change of it needs a new snapshot."""
+        declared = sorted((kind.name, *kind.fields) for kind in chosen)
+        decides = [declared, sorted(self._projects), sorted(self._fields), self._partition, group.format]
+        self.digest = hashlib.sha256(msgspec.json.encode(decides)).hexdigest()
+        """Of all that decides what a log has: a change of it needs a new snapshot, as do a new kind and a new field."""
 
     def changes(self, rows: Iterable[LoggedRow]) -> Iterator[LogChange]:
         """The wanted changes of some rows, with the partition; the last one of each commit says that it is."""

@@ -7,11 +7,13 @@ import pytest
 from oslo_config import cfg
 
 from tests.functional.log.memory_log import configured
+from tests.functional.storage.writing import Meter
 from watcher_sync.assembly import log
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.log.selection import OutletSelection
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.entities import BUILTIN, builtin_kinds
+from watcher_sync.model.kinds import Kinds
 
 
 @pytest.mark.parametrize(
@@ -45,3 +47,11 @@ def test_an_unknown_kind_or_field_is_named_with_those_that_there_are(options: di
     with pytest.raises(ConfigError) as error:
         OutletSelection("bus", conf, builtin_kinds())
     assert str(error.value).startswith(words)
+
+
+def test_a_kind_that_a_plugin_adds_needs_a_new_snapshot_unless_it_is_not_wanted() -> None:
+    def digest(known: Kinds, **options: list[str]) -> str:
+        return OutletSelection("bus", configured(**options), known).digest
+
+    assert digest(Kinds(*BUILTIN)) != digest(Kinds(*BUILTIN, Meter))
+    assert digest(Kinds(*BUILTIN), kinds=["pod"]) == digest(Kinds(*BUILTIN, Meter), kinds=["pod"])
