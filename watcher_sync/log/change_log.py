@@ -10,7 +10,6 @@ again (:class:`ChangeLogs`).
 from __future__ import annotations
 
 import collections
-import contextlib
 import datetime
 import itertools
 import threading
@@ -18,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
+from oslo_log import log as logging
 
 from watcher_sync.exceptions import HistoryChanged, JournalPurged
 from watcher_sync.log import base
@@ -30,6 +30,8 @@ from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.storage.writing.store import Store
+
+LOG = logging.getLogger(__name__)
 
 MAX_ROWS: Final = 5_000
 """Rows in memory."""
@@ -70,6 +72,8 @@ class ChangeLog:
         self._entities = {name: {entity.id: entity for entity in view.all(name)} for name in model.kinds}
         self._seq = model.generation
         """The journal was read up to here."""
+        self._known = Position(self.epoch, model.generation, model.mark)
+        """The last commit whose end is known."""
         self._rows: collections.deque[LoggedRow] = collections.deque()
         self._bytes = 0
 
@@ -127,14 +131,13 @@ class ChangeLog:
 
     def _read_new(self) -> bool:
         """Read some rows that the log does not have. Return whether there were any."""
-        if not self._reader.is_of(self.epoch):
-            head = self._reader.position()
-            if head.epoch != self.epoch:  # otherwise the reader's thread has not noticed the new epoch yet
-                raise HistoryChanged(f"seq {self._seq} of epoch {self.epoch}", head)
-        stored = self._reader.read_stored(self._seq, _ROWS_AT_ONCE)
+        stored = self._reader.read_continued(self._known, self._seq, _ROWS_AT_ONCE)
         for row in stored:
-            self._rows.append(self._follow(row.decoded(), row.size))
+            decoded = row.decoded()
+            self._rows.append(self._follow(decoded, row.size))
             self._bytes += row.size
+            if decoded.mark is not None:
+                self._known = Position(self.epoch, row.seq, decoded.mark)
         while len(self._rows) > MAX_ROWS or (self._bytes > _MAX_BYTES and len(self._rows) > 1):
             self._bytes -= self._rows.popleft().size
         return bool(stored)
@@ -192,8 +195,12 @@ class ChangeLogs:
         """
         with self._lock:
             if self._shared is not None:
-                with contextlib.suppress(JournalPurged, HistoryChanged):
+                try:
                     return self._shared, *self._shared.snapshot()
+                except HistoryChanged as exc:
+                    self._store.renew_epoch(exc.before)
+                except JournalPurged as exc:
+                    LOG.debug("the model is loaded again: %s", exc)
             self._shared = ChangeLog(self._reader, self._store.load())
             return self._shared, *self._shared.snapshot()
 

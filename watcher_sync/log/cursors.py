@@ -13,6 +13,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import LeaseLost
+from watcher_sync.log.leadership import LEASE_PREFIX
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.database.database_time import database_now
@@ -98,17 +99,20 @@ def read_outlet(database: sa.Engine, outlet: str) -> OutletCursor | None:
 def write_outlet(database: sa.Engine, cursor: OutletCursor) -> None:
     """Insert or replace the row of an outlet.
 
-    :raises LeaseLost: a publisher with a later lease has written.
+    The row of the lease decides, and not the token in the row of the outlet. A database that went back in time gives
+    smaller tokens than before.
+
+    :raises LeaseLost: another publisher has the lease.
     :raises DatabaseUnavailable: the database is unavailable.
     """
     values = msgspec.structs.asdict(cursor)
-    mine = sa.and_(_TABLE.c.outlet == cursor.outlet, _TABLE.c.token <= cursor.token)
+    leases = _TABLES.leases
     with translated(), database.begin() as connection:
-        if connection.execute(sa.update(_TABLE).where(mine).values(**values)).rowcount:
-            return
-        if connection.execute(sa.select(_TABLE.c.token).where(_TABLE.c.outlet == cursor.outlet)).scalar() is not None:
-            raise LeaseLost(f"another publisher of outlet {cursor.outlet} has written")
-        connection.execute(sa.insert(_TABLE).values(**values))
+        query = sa.select(leases.c.token).where(leases.c.name == LEASE_PREFIX + cursor.outlet)
+        if connection.execute(query).scalar_one_or_none() not in (None, cursor.token):
+            raise LeaseLost(f"another publisher of outlet {cursor.outlet} has the lease")
+        if not connection.execute(sa.update(_TABLE).where(_TABLE.c.outlet == cursor.outlet).values(**values)).rowcount:
+            connection.execute(sa.insert(_TABLE).values(**values))
 
 
 def list_outlets(database: sa.Engine, *, gone_after: float) -> list[OutletView]:

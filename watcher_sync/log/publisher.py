@@ -123,6 +123,7 @@ class OutletPublisher:
                 self._outlet.close()
             if isinstance(error, LeaseLost):
                 LOG.info("outlet %s: %s", self._outlet.name, error)
+                self._stopping.wait(_WAIT_SECONDS)  # until the thread of the lease has noticed it, too
             elif error is not None:
                 self._failed(error)
         self.stats.is_publishing = False
@@ -150,6 +151,8 @@ class OutletPublisher:
         except (JournalPurged, HistoryChanged) as exc:
             # The next round begins with a snapshot, because the cursor has no epoch.
             LOG.warning("outlet %s: a new snapshot follows: %s", outlet.name, text_of(exc))
+            if isinstance(exc, HistoryChanged):
+                self._store.renew_epoch(exc.before)
             self._write(self._new_cursor(None))
 
     def _place(self, known: OutletCursor, found: LogPosition | None) -> LogPosition | None:
@@ -174,12 +177,10 @@ class OutletPublisher:
         LOG.info("outlet %s: publishes what follows seq %d", self._outlet.name, place[1])
 
     def _require_continued(self, place: LogPosition) -> None:
-        """:raises HistoryChanged: the log has more than the database, which gets a new epoch."""
+        """:raises HistoryChanged: the log has more than the database."""
         head = self._logs.head()
         if head.epoch == place[0] and head.seq < place[1]:
-            known = Position(place[0], place[1], mark=None)
-            self._store.renew_epoch(known)
-            raise HistoryChanged(known, self._logs.head())
+            raise HistoryChanged(Position(place[0], place[1], mark=None), head)
 
     def _publish_next(self) -> None:
         """Publish the next rows of the journal, or wait for them."""

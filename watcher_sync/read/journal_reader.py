@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 import sqlalchemy as sa
 from oslo_log import log as logging
 
-from watcher_sync.exceptions import JournalPurged
+from watcher_sync.exceptions import HistoryChanged, JournalPurged
 from watcher_sync.periodic import Outage
 from watcher_sync.read.journal_signal import JournalSignal
 from watcher_sync.storage.database.database import translated
@@ -156,6 +156,33 @@ class JournalReader:
         :raises DatabaseUnavailable: when the database does not answer.
         """
         return [row.decoded() for row in self.read_stored(since, limit)]
+
+    def read_continued(self, known: Position, since: int, limit: int = _CHUNK_ROWS) -> list[StoredRow]:
+        """Returns the rows of :meth:`read`, not decoded, if they continue the history that led to a position.
+
+        The caller may have read more than the thread has, which then cannot notice another history.
+
+        :param known: at ``since``, or before it.
+        :raises HistoryChanged: the database has another history; its epoch may still be the same.
+        """
+        if self._has_cached(known) and (rows := self.cached_stored(since, limit)):
+            return rows
+        with translated(), self._engine.connect() as connection:
+            try:
+                rows = read_stored(connection, self._tables, since, limit, _CHUNK_BYTES)
+            finally:  # also if the journal of another history ends before
+                head = read_position(connection, self._tables)
+                if not continues(connection, self._tables, head, known):
+                    raise HistoryChanged(known, head)
+            return rows
+
+    def _has_cached(self, known: Position) -> bool:
+        """Whether the cache has the last row of a commit. What follows it there is of its history."""
+        with self._changed:
+            rows = self._rows
+            if known.mark is None or not rows or not rows[0].seq <= known.seq <= rows[-1].seq:
+                return False
+            return rows[known.seq - rows[0].seq].decoded().mark == known.mark
 
     def read_stored(self, since: int, limit: int = _CHUNK_ROWS) -> list[StoredRow]:
         """Returns the rows of :meth:`read`, not decoded."""

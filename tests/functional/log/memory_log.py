@@ -155,9 +155,11 @@ def configured(**options: Any) -> cfg.ConfigOpts:
 class Process:
     """What a process has that publishes on some logs."""
 
-    def __init__(self, store: Store, *, seconds: float = 30.0, holder: str | None = None) -> None:
+    def __init__(
+        self, store: Store, *, seconds: float = 30.0, holder: str | None = None, poll_seconds: float = 0.005
+    ) -> None:
         self.store = store
-        self.reader = JournalReader(store.database, store.tables, interval=0.005)
+        self.reader = JournalReader(store.database, store.tables, interval=poll_seconds)
         self.logs = ChangeLogs(store, self.reader)
         self._seconds = seconds
         self._holder = holder

@@ -214,6 +214,53 @@ def test_a_database_that_went_back_in_time_publishes_a_snapshot_of_its_new_epoch
     assert ("instance", "i2") not in log.model()
 
 
+@pytest.mark.parametrize("is_late", [False, True], ids=["the reader has the lost commit", "the reader has it not"])
+def test_the_history_of_another_writer_is_not_published_as_what_follows(
+    store: Store, cloud: Cloud, log: MemoryLog, is_late: bool
+) -> None:
+    """A writer that starts after the restoration passes the old end of the journal before the next poll."""
+    cloud.write(instance(1, state="active"))
+    epoch = cloud.cycle.model.epoch
+    process = Process(store, poll_seconds=1.0)
+    try:
+        process.publisher(log)
+        wait_until(lambda: log.snapshots() == 1)
+        backup = Backup(store)
+        wait_for_seq(log, cloud.write(instance(1, state="lost"), instance(2, state="lost")))
+        wait_until(lambda: is_late or process.reader.seen() == 3)
+        backup.restore()
+        other = Cloud(store)
+        for number in range(4, 10):
+            other.write(instance(number, state="new"))
+        wait_until(lambda: log.changes[-1].epoch != epoch)
+        wait_for_seq(log, 7)
+    finally:
+        process.stop()
+    assert log.model() == other.rows()
+
+
+def test_a_running_publisher_continues_in_a_database_whose_lease_is_older_than_its_own(
+    store: Store, cloud: Cloud, log: MemoryLog
+) -> None:
+    """Each publisher has a greater token than the one before, and the backup has that of the first."""
+    cloud.write(instance(1, state="active"))
+    epoch = cloud.cycle.model.epoch
+    with publishing(store, log):
+        wait_until(lambda: log.snapshots() == 1)
+    backup = Backup(store)
+    with publishing(store, log):
+        wait_for_seq(log, cloud.write(instance(1, state="a")))
+    with publishing(store, log, seconds=1.0):
+        wait_for_seq(log, cloud.write(instance(1, state="lost"), instance(2, state="lost")))
+        backup.restore()
+        wait_until(lambda: log.changes[-1].epoch != epoch)
+        with pytest.raises(HistoryChanged):
+            cloud.cycle.follow()
+        wait_for_seq(log, cloud.write(instance(3, state="new")))
+        wait_until(lambda: cursor_of(store).seq == 2)
+    assert log.model() == cloud.rows()
+
+
 def test_a_failing_log_is_reported_and_gets_all_when_it_answers_again(
     store: Store, cloud: Cloud, log: MemoryLog
 ) -> None:

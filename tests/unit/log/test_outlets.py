@@ -15,11 +15,16 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.exceptions import LeaseLost
 from watcher_sync.log.cursors import FAILED, STOPPED, read_outlet, write_outlet
 from watcher_sync.model.changes import Upsert
+from watcher_sync.storage.groups.leases import EngineLease
 
 MINUTE = datetime.timedelta(minutes=1)
 
 
 def test_a_deposed_publisher_cannot_write_its_row(store):  # noqa: F811
+    lease = EngineLease(store.database, store.tables, "outlet:bus", seconds=5.0)
+    for _ in range(2):
+        assert lease.try_take()
+        lease.give_back()
     write_outlet(store.database, outlet_cursor(token=2, seq=7))
     with pytest.raises(LeaseLost):
         write_outlet(store.database, outlet_cursor(token=1, seq=8))
