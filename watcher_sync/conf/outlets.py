@@ -56,7 +56,7 @@ OUTLET_OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         "partition",
         default="default",
-        regex=r"[A-Za-z0-9_-]{1,64}",
+        regex=r"^[A-Za-z0-9_-]{1,64}$",
         help="""
 Name of the partition that this database is, in the subjects, keys and messages of the log.
 

@@ -33,10 +33,10 @@ class OutletSelection:
         _require_known(f"[outlet_{name}] kinds", self._kinds, kinds)
         chosen = [kind for kind in kinds.values() if not self._kinds or kind.name in self._kinds]
         _require_known(f"[outlet_{name}] fields", self._fields, {field for kind in chosen for field in kind.fields})
-        declared = sorted((kind.name, *kind.fields) for kind in chosen)
-        decides = [declared, sorted(self._projects), sorted(self._fields), self._partition, group.format]
-        self.digest = hashlib.sha256(msgspec.json.encode(decides)).hexdigest()
-        """Of all that decides what a log has: a change of it needs a new snapshot, as do a new kind and a new field."""
+        published = sorted((kind.name, kind.public) for kind in chosen)
+        options = [published, sorted(self._projects), sorted(self._fields), self._partition, group.format]
+        self.digest = hashlib.sha256(msgspec.json.encode(options)).hexdigest()
+        """Of all that decides what a log has: a change of it needs a new snapshot. A plugin may bring kinds."""
 
     def changes(self, rows: Iterable[LoggedRow]) -> Iterator[LogChange]:
         """The wanted changes of some rows, with the partition; the last one of each commit says that it is."""
@@ -64,9 +64,7 @@ class OutletSelection:
         if not self._has_kind(change):
             return None
         if self._projects and (was_wanted := self._has_project(change.before)) != self._has_project(change.after):
-            if was_wanted:
-                return msgspec.structs.replace(change, change=base.DELETED, after=None)
-            return msgspec.structs.replace(change, change=base.CREATED, before=None)
+            return _left(change) if was_wanted else _came(change)
         if self._projects and not was_wanted:
             return None
         if self._fields and change.change == base.UPDATED and self._fields.isdisjoint(change.delta):
@@ -80,6 +78,21 @@ class OutletSelection:
         if not self._projects:
             return True
         return entity is not None and entity.get(PROJECT_FIELD) in self._projects
+
+
+def _left(change: LogChange) -> LogChange:
+    """The deletion of an entity that leaves the wanted projects, without what it is in the other one."""
+    values = change.before or {}
+    delta = {name: (value, None) for name, value in values.items() if name != "id" and value is not None}
+    project_id = values.get(PROJECT_FIELD)
+    return msgspec.structs.replace(change, change=base.DELETED, after=None, delta=delta, project_id=project_id)
+
+
+def _came(change: LogChange) -> LogChange:
+    """The creation of an entity that comes into a wanted project, without what it was in the other one."""
+    values = change.after or {}
+    delta = {name: (None, value) for name, value in values.items() if name != "id" and value is not None}
+    return msgspec.structs.replace(change, change=base.CREATED, before=None, delta=delta, previous_seq=None)
 
 
 def _require_known(option: str, names: frozenset[str], known: Iterable[str]) -> None:

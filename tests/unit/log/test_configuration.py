@@ -7,13 +7,11 @@ import pytest
 from oslo_config import cfg
 
 from tests.functional.log.memory_log import configured
-from tests.functional.storage.writing import Meter
 from watcher_sync.assembly import log
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.log.selection import OutletSelection
-from watcher_sync.model.entities import BUILTIN, builtin_kinds
-from watcher_sync.model.kinds import Kinds
+from watcher_sync.model.entities import builtin_kinds
 
 
 @pytest.mark.parametrize(
@@ -49,9 +47,7 @@ def test_an_unknown_kind_or_field_is_named_with_those_that_there_are(options: di
     assert str(error.value).startswith(words)
 
 
-def test_a_kind_that_a_plugin_adds_needs_a_new_snapshot_unless_it_is_not_wanted() -> None:
-    def digest(known: Kinds, **options: list[str]) -> str:
-        return OutletSelection("bus", configured(**options), known).digest
-
-    assert digest(Kinds(*BUILTIN)) != digest(Kinds(*BUILTIN, Meter))
-    assert digest(Kinds(*BUILTIN), kinds=["pod"]) == digest(Kinds(*BUILTIN, Meter), kinds=["pod"])
+@pytest.mark.parametrize("partition", ["region 1", "region.1", "region/1", "*", "a" * 65, ""])
+def test_a_partition_that_is_no_token_of_a_subject_is_refused(partition: str) -> None:
+    with pytest.raises(ValueError, match="doesn't match regex"):
+        configured(partition=partition)
