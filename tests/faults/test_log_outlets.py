@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import secrets
 import signal
 import threading
 import time
@@ -19,9 +20,13 @@ import pytest
 
 from tests.functional.engine.driving import EngineProcess, Installation
 from tests.functional.log.memory_log import Cloud, instance
+from tests.functional.log.test_oslo_messaging import BROKER, Listener, delete_queue
+from tests.functional.log.test_rabbitmq_stream import read
+from tests.services.rabbitmq import private_rabbitmq_stream_node
 from tests.services.servers import Server
 from tests.waiting import deadline, wait_until
 from watcher_sync.client.log import LogEntry, LogReader
+from watcher_sync.log.cursors import read_outlet
 
 KILLS = int(os.environ.get("WATCHER_SYNC_TEST_ROUNDS", "20"))
 _RATE = 300
@@ -89,20 +94,47 @@ def changing(cloud: Cloud) -> Iterator[None]:
 
 
 @pytest.fixture
-def site(install: Callable[..., Installation], sqlite_url: str, own_nats: Server) -> Installation:
+def bare_site(install: Callable[..., Installation], sqlite_url: str) -> Installation:
+    """An installation whose outlet has no driver yet."""
     site = install(sqlite_url)
-    site.options |= {
-        "outlet_webhook.enabled": "false",
-        "outlets.enabled": "bus",
-        "outlets.lease_time": 2,
+    site.options |= {"outlet_webhook.enabled": "false", "outlets.enabled": "bus", "outlets.lease_time": 2}
+    site.upgrade()
+    return site
+
+
+@pytest.fixture
+def site(bare_site: Installation, own_nats: Server) -> Installation:
+    bare_site.options |= {
         "outlet_bus.driver": "nats_jetstream",
         "outlet_bus.servers": own_nats.url,
         "outlet_bus.stream": _STREAM,
         "outlet_bus.stream_mode": "create",
         "outlet_bus.replicas": 1,
     }
-    site.upgrade()
-    return site
+    return bare_site
+
+
+def kill_under_load(site: Installation, cloud: Cloud) -> int:
+    """Kill outlets while 300 changes a second are committed, and end one in order. Return the journal's head."""
+
+    def published() -> int:
+        cursor = read_outlet(site.store.database, "bus")
+        return cursor.published_seq if cursor is not None else 0
+
+    cloud.write(*(instance(number, state="new") for number in range(_INSTANCES)))
+    process = outlet(site)
+    process.wait_for_log("published a snapshot")
+    with changing(cloud):
+        for _ in range(KILLS):
+            seen = published()
+            wait_until(lambda seen=seen: published() > seen + 50, 60, "further changes")
+            process.kill()
+            process = outlet(site)
+        process.wait_for_log("publishes what follows")
+    head = int(cloud.cycle.model.generation)
+    wait_until(lambda: published() >= head, 60, "the rest")
+    process.terminate()
+    return head
 
 
 def outlet(site: Installation) -> EngineProcess:
@@ -166,3 +198,50 @@ def test_outlets_that_are_frozen_past_their_lease_and_wake_repeat_and_lose_nothi
     check(follower, cloud)
     follower.close()
     figure(f"{len(follower.seqs())} changes, each once and in order")
+
+
+def test_each_change_is_in_a_stream_of_rabbitmq_once_though_the_outlet_is_killed_twenty_times(
+    bare_site: Installation, figure: Callable[[str], None]
+) -> None:
+    with private_rabbitmq_stream_node() as node:
+        bare_site.options |= {
+            "outlet_bus.driver": "rabbitmq_stream",
+            "outlet_bus.transport_url": node.url,
+            "outlet_bus.stream_port": node.stream_port,
+            "outlet_bus.stream": _STREAM,
+            "outlet_bus.stream_mode": "create",
+        }
+        cloud = Cloud(bare_site.store)
+        head = kill_under_load(bare_site, cloud)
+        found = read(node, _STREAM, f"{cloud.cycle.model.epoch}:{head}")
+    seqs = [int(headers["Watcher-Sync-Position"].rpartition(":")[2]) for headers, _ in found]
+    changes = seqs[_INSTANCES + 2 :]
+    assert changes == list(range(changes[0], head + 1))
+    assert changes[0] == seqs[0] + 1
+    figure(f"{KILLS} kills, {len(changes)} changes, each once and in order")
+
+
+def test_no_change_is_missing_on_the_notification_bus_though_the_outlet_is_killed_twenty_times(
+    bare_site: Installation, figure: Callable[[str], None]
+) -> None:
+    """The bus does not tell what it has, so some changes come twice. The listener has several threads, so no order."""
+    name = f"watcher-sync-{secrets.token_hex(4)}"
+    bare_site.options |= {
+        "outlet_bus.driver": "oslo_messaging",
+        "outlet_bus.transport_url": BROKER,
+        "outlet_bus.exchange": name,
+        "outlet_bus.topics": name,
+    }
+    listener = Listener(name)
+    listener.start()
+    try:
+        head = kill_under_load(bare_site, Cloud(bare_site.store))
+        wait_until(lambda: head in listener.seqs(), 60, "the last change")
+    finally:
+        listener.stop()
+        delete_queue(name)
+    seqs = listener.seqs()
+    begin = min(seqs)
+    changes = [seq for seq in seqs if seq > begin]
+    assert set(changes) == set(range(begin + 1, head + 1))
+    figure(f"{KILLS} kills, {len(set(changes))} changes, {len(changes) - len(set(changes))} of them twice")

@@ -23,6 +23,7 @@ from pathlib import Path
 import kombu
 import pytest
 import sqlalchemy
+from oslo_service import backend
 
 from tests.functional.databases import MigratedDatabases, fresh_database
 from tests.migrated import migrate
@@ -32,6 +33,9 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.sources.notifier_options import PRIORITIES
 from watcher_sync.storage.writing.store import Store
+
+# As in our executables: native threads, chosen before anything of oslo.messaging is imported.
+backend.init_backend(backend.BackendType.THREADING)
 
 _FIGURE = "figure"
 

@@ -2,7 +2,7 @@
 """Turns the journal into the changes that outlets publish, once for all outlets of a process.
 
 A journal row has the changed fields only, and a published change the whole entity before and after it. So a
-:class:`ChangeLog` owns a replica of the model, and moves it along the journal row by row. The last changes stay in
+:class:`ChangeLog` has all entities, and moves them along the journal row by row. The last changes stay in
 memory. An outlet that is further behind gets a log of its own, which begins at its position, until it is near the end
 again (:class:`ChangeLogs`).
 """
@@ -10,9 +10,10 @@ again (:class:`ChangeLogs`).
 from __future__ import annotations
 
 import collections
+import datetime
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -21,13 +22,13 @@ from oslo_log import log as logging
 from watcher_sync.exceptions import HistoryChanged, JournalPurged
 from watcher_sync.log import base
 from watcher_sync.log.base import LogChange, LogPosition
-from watcher_sync.model.kinds import Entity, Kind, project_of
-from watcher_sync.model.model import Key, Model, Snapshot
+from watcher_sync.model.kinds import Entity, Kind, Kinds, project_of
+from watcher_sync.model.model import Model
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.read.past.past_replicas import UNKNOWN_SEQ, load_at
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.epochs import Position, read_position
-from watcher_sync.storage.writing.journal import JournalRow, apply
+from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.storage.writing.store import Store
 
 LOG = logging.getLogger(__name__)
@@ -50,16 +51,27 @@ class LoggedRow(msgspec.Struct, frozen=True):
     """The bytes of its delta as stored."""
 
 
+Entities = Mapping[str, Collection[Entity]]
+"""Kind -> its entities."""
+
+
 class ChangeLog:
-    """A part of the journal, as changes. Any thread may use it."""
+    """A part of the journal, as changes. Any thread may use it.
+
+    It has the entities alone: neither an index nor a version is needed to say what an entity was.
+    """
 
     def __init__(self, reader: JournalReader, model: Model) -> None:
-        """:param model: a replica that the log owns from now on."""
+        """:param model: where the log begins."""
         self._reader = reader
+        self._kinds = model.kinds
         self.epoch = model.epoch or ""
         # Guards everything below. Held while rows are read, so that one thread does it.
         self._lock = threading.Lock()
-        self._model = model
+        view = model.snapshot()
+        self._entities = {name: {entity.id: entity for entity in view.all(name)} for name in model.kinds}
+        self._seq = model.generation
+        """The journal was read up to here."""
         self._known = Position(self.epoch, model.generation, model.mark)
         """The last commit whose end is known."""
         self._rows: collections.deque[LoggedRow] = collections.deque()
@@ -68,12 +80,12 @@ class ChangeLog:
     def covers(self, epoch: str, after: int) -> bool:
         """Whether the row after a seq is in memory, or has not been read yet."""
         with self._lock:
-            return epoch == self.epoch and self._begin() <= after <= self._model.generation
+            return epoch == self.epoch and self._begin() <= after <= self._seq
 
     def is_before(self, position: LogPosition) -> bool:
         """Whether it is of another epoch, or ends before a position."""
         with self._lock:
-            return position[0] != self.epoch or self._model.generation < position[1]
+            return position[0] != self.epoch or self._seq < position[1]
 
     def read(self, after: int, limit: int) -> list[LoggedRow]:
         """The rows after a seq, without a gap. It does not wait.
@@ -85,7 +97,7 @@ class ChangeLog:
         :raises DatabaseUnavailable: the database does not answer.
         """
         with self._lock:
-            if not self._begin() <= after <= self._model.generation:
+            if not self._begin() <= after <= self._seq:
                 raise JournalPurged(f"the changes in memory begin after seq {after + 1}")
             found: list[LoggedRow] = []
             while len(found) < limit or (not found[-1].ends_commit and len(found) < limit + _ROWS_AT_ONCE):
@@ -95,22 +107,22 @@ class ChangeLog:
                 found += rows
             return found
 
-    def snapshot(self) -> tuple[Snapshot, LogPosition]:
-        """The model at the end of the journal, and its position.
+    def snapshot(self) -> tuple[Entities, LogPosition]:
+        """The entities at the end of the journal, and its position.
 
         :raises: as :meth:`read`.
         """
         with self._lock:
             while self._read_new():
                 pass
-            return self._model.snapshot(), (self.epoch, self._model.generation)
+            return {name: list(each.values()) for name, each in self._entities.items()}, (self.epoch, self._seq)
 
     def _begin(self) -> int:
         """The seq before the first row in memory."""
-        return self._rows[0].seq - 1 if self._rows else self._model.generation
+        return self._rows[0].seq - 1 if self._rows else self._seq
 
     def _cached(self, after: int, limit: int) -> list[LoggedRow]:
-        if after == self._model.generation:
+        if after == self._seq:
             self._read_new()
         begin = after - self._begin()
         if begin < 0:  # so many rows were new that the first ones are no longer in memory
@@ -119,24 +131,30 @@ class ChangeLog:
 
     def _read_new(self) -> bool:
         """Read some rows that the log does not have. Return whether there were any."""
-        stored = self._reader.read_continued(self._known, self._model.generation, _ROWS_AT_ONCE)
+        stored = self._reader.read_continued(self._known, self._seq, _ROWS_AT_ONCE)
         for row in stored:
-            self._rows.append(self._follow(row.decoded(), row.size))
+            decoded = row.decoded()
+            self._rows.append(self._follow(decoded, row.size))
             self._bytes += row.size
-            if (mark := self._model.mark) is not None:
-                self._known = Position(self.epoch, row.seq, mark)
+            if decoded.mark is not None:
+                self._known = Position(self.epoch, row.seq, decoded.mark)
         while len(self._rows) > MAX_ROWS or (self._bytes > _MAX_BYTES and len(self._rows) > 1):
             self._bytes -= self._rows.popleft().size
         return bool(stored)
 
     def _follow(self, row: JournalRow, size: int) -> LoggedRow:
-        """Move the replica by one row."""
-        model, kind = self._model, self._model.kinds.get(row.kind)
-        before: dict[Key, Entity | None] = {}
-        written = apply(model, [row], row.seq, before, row.mark)
-        change = None
-        if kind is not None and written and (row.delta or row.change != base.UPDATED):
-            change = _changed(self.epoch, kind, row, before[row.kind, row.entity_id], written[0].entity)
+        """Move by one row, as :func:`~watcher_sync.storage.writing.journal.apply` moves a replica."""
+        self._seq, kind, change = row.seq, self._kinds.get(row.kind), None
+        if kind is not None and not row.is_remark:
+            entities = self._entities[row.kind]
+            old = entities.get(row.entity_id)
+            new = None if row.change == base.DELETED else _written(kind, old, row)
+            if new is not None:
+                entities[row.entity_id] = new
+            else:
+                entities.pop(row.entity_id, None)
+            if row.delta or row.change != base.UPDATED:
+                change = _changed(self.epoch, kind, row, old, new)
         return LoggedRow(row.seq, change, row.mark is not None, size)
 
 
@@ -170,8 +188,8 @@ class ChangeLogs:
         shared = self._shared
         return shared if shared is not None and shared.covers(*position) else None
 
-    def snapshot(self) -> tuple[ChangeLog, Snapshot, LogPosition]:
-        """The model at the end of the journal, its position, and the log of what follows.
+    def snapshot(self) -> tuple[ChangeLog, Entities, LogPosition]:
+        """The entities at the end of the journal, its position, and the log of what follows.
 
         :raises StorageError: the database is unavailable, or changes its history.
         """
@@ -200,13 +218,15 @@ class ChangeLogs:
             return read_position(connection, self._store.tables)
 
 
-def entities_of(view: Snapshot, position: LogPosition, time: Any) -> Iterator[LogChange]:
-    """The entities of a snapshot, as changes without a partition.
+def snapshot_of(
+    kinds: Kinds, entities: Entities, position: LogPosition, time: datetime.datetime
+) -> Iterator[LogChange]:
+    """Entities as the changes of a snapshot, without a partition.
 
     :param time: when it was taken.
     """
-    for name, kind in view.kinds.items():
-        for entity in view.all(name):
+    for name, some in entities.items():
+        for entity in some:
             yield LogChange(
                 partition="",
                 epoch=position[0],
@@ -216,12 +236,28 @@ def entities_of(view: Snapshot, position: LogPosition, time: Any) -> Iterator[Lo
                 id=entity.id,
                 time=time,
                 previous_seq=_seq_of(entity),
-                after=_document(kind, entity),
+                after=_document(kinds[name], entity),
                 project_id=project_of(entity),
             )
 
 
+def _written(kind: Kind, old: Entity | None, row: JournalRow) -> Entity | None:
+    """The entity after a row that is no deletion; None: only the versions of a deleted one moved."""
+    values = kind.from_json({field: new for field, (_, new) in row.delta.items()})
+    if old is not None:
+        return msgspec.structs.replace(old, seq=row.seq, **values)
+    if row.change == base.UPDATED and not row.delta:
+        return None
+    known = {name: value for name, value in values.items() if value is not None or kind.defaults[name] is None}
+    return kind.cls(id=row.entity_id, seq=row.seq, versions=kind.no_versions, **known)
+
+
 def _changed(epoch: str, kind: Kind, row: JournalRow, old: Entity | None, new: Entity | None) -> LogChange:
+    after = _document(kind, new)
+    if old is None or after is None:
+        before = _document(kind, old)
+    else:
+        before = after | {field: value for field, (value, _) in row.delta.items() if field in after}
     return LogChange(
         partition="",
         epoch=epoch,
@@ -232,8 +268,8 @@ def _changed(epoch: str, kind: Kind, row: JournalRow, old: Entity | None, new: E
         time=row.time,
         previous_seq=_seq_of(old),
         delta=row.delta,
-        before=_document(kind, old),
-        after=_document(kind, new),
+        before=before,
+        after=after,
         versions=row.versions,
         event_id=row.event_id,
         event_type=row.event_type,

@@ -31,7 +31,7 @@ from watcher_sync.backoff import Backoff
 from watcher_sync.exceptions import HistoryChanged, JournalPurged, LeaseLost, WatcherSyncError, interrupts, text_of
 from watcher_sync.log import base, cursors
 from watcher_sync.log.base import LogChange, LogPosition, Outlet, OutletError
-from watcher_sync.log.change_log import ChangeLog, ChangeLogs, LoggedRow, entities_of
+from watcher_sync.log.change_log import ChangeLog, ChangeLogs, LoggedRow, snapshot_of
 from watcher_sync.log.cursors import OutletCursor
 from watcher_sync.log.leadership import PublisherLease
 from watcher_sync.log.metrics import OutletStats
@@ -231,11 +231,11 @@ class OutletPublisher:
 
     def _publish_snapshot(self, why: str) -> None:
         """Publish the model as it is, and continue from there."""
-        log, view, position = self._logs.snapshot()
+        log, found, position = self._logs.snapshot()
         now = self._store.time.now()
         self._write(self._new_cursor(None))
         LOG.info("outlet %s: publishes a snapshot at seq %d, because %s", self._outlet.name, position[1], why)
-        entities = self._selection.snapshot(entities_of(view, position, now))
+        entities = self._selection.snapshot(snapshot_of(self._store.kinds, found, position, now))
         count = 0
         for batch in _batches(itertools.chain([self._mark(base.SNAPSHOT_BEGIN, position, now)], entities)):
             if self._stopping.is_set():

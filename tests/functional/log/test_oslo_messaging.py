@@ -54,13 +54,18 @@ class Listener:
         return [seen["payload"][f"{NAMESPACE}.data"]["change"][f"{NAMESPACE}.data"]["seq"] for seen in self.seen]
 
 
+def delete_queue(name: str) -> None:
+    """Delete what a listener of this name has declared."""
+    publisher = Publisher(name, BROKER.replace("rabbit:", "amqp:"))
+    publisher.channel.queue_delete(f"{name}.info")
+    publisher.close()
+
+
 @pytest.fixture
 def name() -> Iterator[str]:
     made = f"watcher-sync-{secrets.token_hex(4)}"
     yield made
-    publisher = Publisher(made, BROKER.replace("rabbit:", "amqp:"))
-    publisher.channel.queue_delete(f"{made}.info")
-    publisher.close()
+    delete_queue(made)
 
 
 @pytest.fixture

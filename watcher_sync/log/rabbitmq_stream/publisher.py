@@ -196,7 +196,7 @@ class StreamPublisher:
 
     async def _server_id(self) -> int:
         """The last publishing id that the server has of our name; 0: none."""
-        return await self._client.query_publisher_sequence(self._spec.stream, self._spec.publisher_name)
+        return int(await self._client.query_publisher_sequence(self._spec.stream, self._spec.publisher_name))
 
     async def _check_present(self) -> None:
         """:raises OutletDeposed: the server has an id that is not ours."""
