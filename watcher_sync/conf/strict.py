@@ -18,7 +18,7 @@ from typing import Any
 
 from oslo_config import cfg, iniparser
 
-from watcher_sync.conf import keystone, opts, outlet_watch, outlet_webhook, reconcile_nova
+from watcher_sync.conf import keystone, opts, outlet_watch, outlet_webhook, outlets, reconcile_nova
 from watcher_sync.exceptions import ConfigError
 
 _NAMESPACES = (
@@ -75,12 +75,12 @@ def _unknown(
 
     :param is_complete: whether ``known`` has the names of all modules.
     """
-    drivers = _drivers(parsed)
+    drivers, enabled = _drivers(parsed), _enabled_outlets(parsed)
     for name, found in parsed.items():
         for section, values in found.items():
             allowed = known.get(section)
             driver = drivers.get(section)
-            if (prefix := _prefix_of_drivers(section)) and (driver or prefix == "source_"):
+            if (prefix := _prefix_of_drivers(section)) and (driver or prefix == "source_" or section in enabled):
                 allowed = known.get(f"{prefix}{driver}") if driver else None
                 if allowed is None:
                     if driver and not is_complete:
@@ -104,6 +104,12 @@ def _prefix_of_drivers(section: str) -> str:
 def _drivers(parsed: Mapping[str, Mapping[str, Mapping[str, str]]]) -> dict[str, str]:
     """Section -> driver. A section may be in several files, and its driver in any of them."""
     return {s: v["driver"] for found in parsed.values() for s, v in found.items() if "driver" in v}
+
+
+def _enabled_outlets(parsed: Mapping[str, Mapping[str, Mapping[str, str]]]) -> set[str]:
+    """The sections of the outlets that a file enables."""
+    lists = [found.get(outlets.GROUP, {}).get("enabled", "") for found in parsed.values()]
+    return {f"outlet_{name.strip()}" for each in lists for name in each.split(",")}
 
 
 class _Reader(iniparser.BaseParser):

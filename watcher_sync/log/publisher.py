@@ -116,11 +116,11 @@ class OutletPublisher:
                 self._publish()
             except BaseException as exc:
                 if interrupts(exc):
+                    self._close()
                     raise
                 error = exc
-            finally:
-                self._log = None
-                self._outlet.close()
+            self._log = None
+            self._close()
             if isinstance(error, LeaseLost):
                 LOG.info("outlet %s: %s", self._outlet.name, error)
                 self._stopping.wait(_WAIT_SECONDS)  # until the thread of the lease has noticed it, too
@@ -128,6 +128,13 @@ class OutletPublisher:
                 self._failed(error)
         self.stats.is_publishing = False
         self._report(cursors.STOPPED, "")
+
+    def _close(self) -> None:
+        """Close the outlet. A plugin that raises there must not end the thread, whose lease would remain."""
+        try:
+            self._outlet.close()
+        except Exception as exc:
+            LOG.warning("outlet %s: closing it failed: %s", self._outlet.name, text_of(exc), exc_info=exc)
 
     def _publish(self) -> None:
         """Publish until an error, the loss of the lease, or the stop."""

@@ -41,6 +41,7 @@ class MemoryLog:
         self.failures = 0
         """So many calls fail next, of which every second one has published before it fails."""
         self.is_down = False
+        self.fails_to_close = False
         self.refused = 0
         """Calls of a publisher after which another one has published."""
         self.gate = threading.Event()
@@ -139,6 +140,8 @@ class MemoryOutlet(Outlet):
 
     def close(self) -> None:
         self._length = -1
+        if self.log.fails_to_close:
+            raise RuntimeError("a plugin's defect")
 
 
 def configured(**options: Any) -> cfg.ConfigOpts:

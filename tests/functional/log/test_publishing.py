@@ -282,6 +282,17 @@ def test_a_failing_log_is_reported_and_gets_all_when_it_answers_again(
     assert log.snapshots() == 1
 
 
+def test_an_outlet_that_raises_when_it_is_closed_is_opened_again(store: Store, cloud: Cloud, log: MemoryLog) -> None:
+    log.fails_to_close = True
+    cloud.write(instance(1, state="active"))
+    with publishing(store, log):
+        wait_until(lambda: log.snapshots() == 1)
+        log.failures = 1
+        wait_for_seq(log, cloud.write(instance(1, state="a")))
+        wait_for_seq(log, cloud.write(instance(1, state="b")))
+    assert log.seqs() == [2, 3]
+
+
 def test_one_of_two_processes_publishes_and_the_other_takes_over(store: Store, cloud: Cloud, log: MemoryLog) -> None:
     cloud.write(instance(1, state="active"))
     first, second = Process(store, holder="first"), Process(store, holder="second", seconds=1.0)

@@ -40,6 +40,12 @@ def run(tmp_path, capsys):
     return read
 
 
+def test_the_section_of_an_enabled_outlet_is_known_without_a_driver(run):
+    """The outlet says that the driver is missing."""
+    status, error, _ = run("[outlets]\nenabled = log, bus\n[outlet_bus]\npartition = north\n")
+    assert (status, error) == (0, "")
+
+
 def test_a_good_configuration_is_read_with_the_options_of_the_libraries(run):
     status, _, conf = run("[DEFAULT]\ndebug = false\n[engine]\nbatch_size = 7\n[database]\nmax_retries = 3\n")
     assert (status, conf.engine.batch_size) == (0, 7)
