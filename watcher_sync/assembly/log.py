@@ -27,6 +27,7 @@ LOG = logging.getLogger(__name__)
 
 _RESERVED = ("webhook", "watch")
 """The names of sections of other outlets."""
+_MAX_NAME = 64
 _BUSY_SECONDS = 0.1
 """The pause of the reader under load, which leaves the machine to the engine."""
 
@@ -52,6 +53,8 @@ def make_outlets(conf: cfg.ConfigOpts) -> dict[str, Outlet]:
             raise ConfigError(f"[outlets] enabled names {name!r} twice")
         if name in _RESERVED:
             raise ConfigError(f"[outlets] enabled names {name!r}, which has a section of its own and its own option")
+        if len(name) > _MAX_NAME:
+            raise ConfigError(f"[outlets] enabled names {name!r}, which has more than {_MAX_NAME} characters")
         outlets[name] = _outlet_class(conf, name)(name, conf)
     return outlets
 

@@ -50,7 +50,8 @@ _CURSOR_SECONDS: Final = 1.0
 _IDLE_SECONDS: Final = 5.0
 """Between two writes of one that does not move, which show that the publisher runs."""
 _FIRST_PAUSE: Final = 0.5
-_LONGEST_PAUSE: Final = 30.0
+_LONGEST_PAUSE: Final = 10.0
+"""Shorter than ``[monitoring] stale_after``, so that an outlet that fails does not count as gone."""
 
 
 class OutletPublisher:

@@ -20,6 +20,7 @@ from watcher_sync.model.entities import builtin_kinds
         (["bus"], "[outlet_bus] driver is not set"),
         (["moon"], "[outlet_moon] driver = moon is not installed; there are "),
         (["watch"], "[outlets] enabled names 'watch', which has a section of its own"),
+        (["moon" * 17], "[outlets] enabled names 'moonmoon"),
         (["moon", "moon"], "[outlet_moon] driver = moon is not installed"),
     ],
 )
