@@ -46,8 +46,8 @@ RULES = {
         for what in ("list", "show", "history")
     },
     **dict.fromkeys(
-        ("compute_model:show", "engines:list", "sources:list", "sources:show", "states:list", "topology:show",
-         "all_projects", "admin_only_fields"),
+        ("compute_model:show", "engines:list", "outlets:list", "outlets:show", "sources:list", "sources:show",
+         "states:list", "topology:show", "all_projects", "admin_only_fields"),
         SEE,
     ),
     **{
