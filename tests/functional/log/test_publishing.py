@@ -359,7 +359,9 @@ def test_a_slow_log_does_not_slow_down_a_fast_one_and_misses_nothing(
         wait_for_seq(fast, head)
         slow.gate.set()
         wait_for_seq(slow, head)
-        wait_for_seq(slow, cloud.write(gone(3)))
+        head = cloud.write(gone(3))
+        wait_for_seq(fast, head)
+        wait_for_seq(slow, head)
     finally:
         process.stop()
     assert slow.model() == fast.model() == cloud.rows()
