@@ -133,29 +133,32 @@ class ChangeLog:
         """Read some rows that the log does not have. Return whether there were any."""
         stored = self._reader.read_continued(self._known, self._seq, _ROWS_AT_ONCE)
         for row in stored:
-            decoded = row.decoded()
-            self._rows.append(self._follow(decoded, row.size))
-            self._bytes += row.size
-            if decoded.mark is not None:
-                self._known = Position(self.epoch, row.seq, decoded.mark)
+            self._follow(row.decoded(), row.size)
         while len(self._rows) > MAX_ROWS or (self._bytes > _MAX_BYTES and len(self._rows) > 1):
             self._bytes -= self._rows.popleft().size
         return bool(stored)
 
-    def _follow(self, row: JournalRow, size: int) -> LoggedRow:
-        """Move by one row, as :func:`~watcher_sync.storage.writing.journal.apply` moves a replica."""
-        self._seq, kind, change = row.seq, self._kinds.get(row.kind), None
+    def _follow(self, row: JournalRow, size: int) -> None:
+        """Move by one row, as :func:`~watcher_sync.storage.writing.journal.apply` moves a replica.
+
+        Nothing has moved if it raises, so the next read begins with the same row.
+        """
+        kind, change = self._kinds.get(row.kind), None
         if kind is not None and not row.is_remark:
             entities = self._entities[row.kind]
             old = entities.get(row.entity_id)
             new = None if row.change == base.DELETED else _written(kind, old, row)
+            if row.delta or row.change != base.UPDATED:
+                change = _changed(self.epoch, kind, row, old, new)
             if new is not None:
                 entities[row.entity_id] = new
             else:
                 entities.pop(row.entity_id, None)
-            if row.delta or row.change != base.UPDATED:
-                change = _changed(self.epoch, kind, row, old, new)
-        return LoggedRow(row.seq, change, row.mark is not None, size)
+        self._rows.append(LoggedRow(row.seq, change, row.mark is not None, size))
+        self._bytes += size
+        self._seq = row.seq
+        if row.mark is not None:
+            self._known = Position(self.epoch, row.seq, row.mark)
 
 
 class ChangeLogs:
