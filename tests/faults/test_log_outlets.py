@@ -24,6 +24,7 @@ from tests.functional.log.test_oslo_messaging import BROKER, Listener, delete_qu
 from tests.functional.log.test_rabbitmq_stream import read
 from tests.services.rabbitmq import private_rabbitmq_stream_node
 from tests.services.servers import Server
+from tests.setting_back import Backup
 from tests.waiting import deadline, wait_until
 from watcher_sync.client.log import LogEntry, LogReader
 from watcher_sync.log.cursors import read_outlet
@@ -198,6 +199,34 @@ def test_outlets_that_are_frozen_past_their_lease_and_wake_repeat_and_lose_nothi
     check(follower, cloud)
     follower.close()
     figure(f"{len(follower.seqs())} changes, each once and in order")
+
+
+def test_a_database_that_was_restored_while_nothing_ran_and_written_past_the_end_of_the_log_is_noticed(
+    site: Installation, own_nats: Server
+) -> None:
+    cloud = Cloud(site.store)
+    cloud.write(*(instance(number, state="new") for number in range(10)))
+    process = outlet(site)
+    process.wait_for_log("published a snapshot")
+    backup = Backup(site.store)
+    follower = Follower(own_nats.url)
+    head = cloud.write(instance(1, state="lost"), instance(20, state="lost"))
+    wait_until(lambda: follower.seq == head, 60, "the lost commit")
+    process.terminate()
+    backup.restore()
+    other = Cloud(site.store)
+    while other.cycle.model.generation <= head:
+        other.write(instance(30 + other.cycle.model.generation, state="new"))
+    process = outlet(site)
+    process.wait_for_log("published a snapshot")
+    other = Cloud(site.store)
+    head = other.write(instance(40, state="new"))
+    wait_until(lambda: follower.seq == head, 60, "the change after it")
+    follower.close()
+    assert follower.model == other.rows()
+    begins = [each.epoch for each in follower.entries if each.change == "snapshot_begin"]
+    assert (begins[0], len(set(begins))) == (cloud.cycle.model.epoch, 2)
+    assert len({(each.epoch, each.seq, each.change, each.id) for each in follower.entries}) == len(follower.entries)
 
 
 def test_each_change_is_in_a_stream_of_rabbitmq_once_though_the_outlet_is_killed_twenty_times(

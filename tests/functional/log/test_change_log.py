@@ -13,7 +13,7 @@ from tests.functional.storage.conftest import opened
 from tests.functional.storage.writing import commit, cycle_on, kinds, meter
 from tests.simulated import batches, cloud, nova, told
 from watcher_sync.log import change_log
-from watcher_sync.log.base import LogChange
+from watcher_sync.log.base import LogChange, LogPosition
 from watcher_sync.log.change_log import ChangeLog, ChangeLogs
 from watcher_sync.model.changes import Delete
 from watcher_sync.model.kinds import Kinds
@@ -52,7 +52,7 @@ def test_a_log_that_begins_in_the_past_has_the_same_changes(store: Store, seed: 
     rng = random.Random(seed)
     followed, position = _logs(store), position_of(store.load())
     assert position is not None
-    log = followed.at((position.epoch, position.seq))
+    log = followed.at(LogPosition(position.epoch, position.seq))
     writer = cycle_on(store, nova())
     teller = cycle_on(store)
     events, _ = cloud(seed, 250)
@@ -85,7 +85,7 @@ def test_a_log_that_begins_in_the_past_has_the_same_changes(store: Store, seed: 
         assert all((before.get(n), after.get(n)) == tuple(pair) for n, pair in change.delta.items()), change
         assert {n for n in {*before, *after} - {"id"} if before.get(n) != after.get(n)} <= set(change.delta), change
     for start in rng.sample(range(position.seq, head), 12):
-        assert _all(_logs(store).at((position.epoch, start)), start) == seen[start - position.seq :], start
+        assert _all(_logs(store).at(LogPosition(position.epoch, start)), start) == seen[start - position.seq :], start
 
 
 @pytest.mark.parametrize("function", ["_written", "_changed"])
@@ -95,7 +95,7 @@ def test_a_row_that_cannot_be_converted_leaves_no_gap(
     """A defect in what makes the entity, or the change. Each read raises until it is gone, and then none is missing."""
     position = position_of(store.load())
     assert position is not None
-    log = _logs(store).at((position.epoch, position.seq))
+    log = _logs(store).at(LogPosition(position.epoch, position.seq))
     writer = cycle_on(store)
     for number in range(1, 5):
         changes = (meter(f"m{place}", str(number), reading=number) for place in range(3))
@@ -112,8 +112,8 @@ def test_a_row_that_cannot_be_converted_leaves_no_gap(
         for _ in range(2):
             with pytest.raises(RuntimeError, match="a defect"):
                 log.read(position.seq, 500)
-        assert not log.is_before((position.epoch, 4))
-        assert log.is_before((position.epoch, 5))
+        assert not log.is_before(LogPosition(position.epoch, 4))
+        assert log.is_before(LogPosition(position.epoch, 5))
     found = log.read(position.seq, 500)
     assert [row.seq for row in found] == list(range(1, store.head() + 1))
-    assert [row.change for row in found] == _all(_logs(store).at((position.epoch, 0)), 0)
+    assert [row.change for row in found] == _all(_logs(store).at(LogPosition(position.epoch, 0)), 0)
