@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from tests.functional.log.jetstream_streams import PARTITION, change, make_outlet, snapshot
+from tests.functional.log.jetstream_streams import PARTITION, at, change, make_outlet, snapshot
 from tests.waiting import deadline
 from watcher_sync.log.base import LogChange, Outlet, OutletDeposed, OutletError
 
@@ -42,8 +42,7 @@ def publish(outlet: Outlet, until: int) -> None:
 
     :raises OutletError: as the outlet does.
     """
-    _, position = outlet.open({}).get(PARTITION, ("", 0))
-    for changes in journal(position):
+    for changes in journal(outlet.open({}).get(PARTITION, at(0)).seq):
         if changes[0].seq > until:
             return
         outlet.publish(changes)

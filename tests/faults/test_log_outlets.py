@@ -16,14 +16,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
+from nats.errors import Error as NatsError
 
 from tests.functional.engine.driving import EngineProcess, Installation
 from tests.functional.log.memory_log import Cloud, instance
 from tests.functional.log.test_oslo_messaging import BROKER, Listener, delete_queue
 from tests.functional.log.test_rabbitmq_stream import read
+from tests.functional.sources.jetstream import Dcm, dcm_of
 from tests.services.rabbitmq import private_rabbitmq_stream_node
-from tests.services.servers import Server
+from tests.services.servers import Server, nats_programs, private_nats_cluster
+from tests.setting_back import Backup
 from tests.waiting import deadline, wait_until
 from watcher_sync.client.log import LogEntry, LogReader
 from watcher_sync.log.cursors import read_outlet
@@ -41,10 +45,10 @@ pytestmark = pytest.mark.timeout(600)
 class Follower:
     """A reader of the log in a thread, with all that it got."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, *urls: str) -> None:
         self.entries: list[LogEntry] = []
         self.model: dict[tuple[str, str], object] = {}
-        self._log = LogReader([url], stream=_STREAM)
+        self._log = LogReader(urls, stream=_STREAM)
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
@@ -104,14 +108,33 @@ def bare_site(install: Callable[..., Installation], sqlite_url: str) -> Installa
 
 @pytest.fixture
 def site(bare_site: Installation, own_nats: Server) -> Installation:
-    bare_site.options |= {
+    bare_site.options |= jetstream(own_nats.url)
+    return bare_site
+
+
+def jetstream(*urls: str) -> dict[str, object]:
+    """The options of an outlet on the nodes of a cluster, each of which stores its streams."""
+    return {
         "outlet_bus.driver": "nats_jetstream",
-        "outlet_bus.servers": own_nats.url,
+        "outlet_bus.servers": ",".join(urls),
         "outlet_bus.stream": _STREAM,
         "outlet_bus.stream_mode": "create",
-        "outlet_bus.replicas": 1,
+        "outlet_bus.replicas": len(urls),
     }
-    return bare_site
+
+
+def is_whole(client: Dcm) -> bool:
+    """Whether both streams have a leader and two replicas that are current."""
+    for stream in (_STREAM, f"{_STREAM}-model"):
+        try:
+            answer = client.do(client.client.request(f"$JS.API.STREAM.INFO.{stream}", timeout=deadline(0.5)))
+        except (NatsError, TimeoutError):
+            return False
+        cluster = msgspec.json.decode(answer.data).get("cluster", {})
+        replicas = [each["current"] and not each.get("offline") for each in cluster.get("replicas", [])]
+        if not cluster.get("leader") or replicas != [True, True]:
+            return False
+    return True
 
 
 def kill_under_load(site: Installation, cloud: Cloud) -> int:
@@ -176,6 +199,39 @@ def test_each_change_is_in_the_log_once_though_the_outlet_is_killed_twenty_times
     figure(f"{KILLS} kills, {len(follower.seqs())} changes, each once and in order")
 
 
+@pytest.mark.parametrize("program", nats_programs())
+def test_each_change_is_in_a_cluster_once_though_its_nodes_and_the_outlet_are_killed(
+    program: str, bare_site: Installation, figure: Callable[[str], None]
+) -> None:
+    """A node is down while 300 changes follow, and the next one is killed when all replicas are current again."""
+    kills = max(3, KILLS // 3)
+    cloud = Cloud(bare_site.store)
+    cloud.write(*(instance(number, state="new") for number in range(_INSTANCES)))
+    with private_nats_cluster(3, program) as nodes, dcm_of(nodes[0].url) as client:
+        urls = [node.url for node in nodes]
+        bare_site.options |= jetstream(*urls)
+        process = outlet(bare_site)
+        process.wait_for_log("published a snapshot", 120)
+        follower = Follower(*urls)
+        wait_until(lambda: follower.seq >= 0, 120)
+        with changing(cloud):
+            for number in range(kills):
+                wait_until(lambda: is_whole(client), 120, "a cluster with current replicas")
+                node = nodes[number % 3]
+                node.kill()
+                if number % 2:
+                    process.kill()
+                    process = outlet(bare_site)
+                seen = follower.seq
+                wait_until(lambda seen=seen: follower.seq > seen + _RATE, 120, "changes while a node is down")
+                node.start()
+            wait_until(lambda: is_whole(client), 120, "a cluster with current replicas")
+        check(follower, cloud)
+        follower.close()
+    failures = sum(process.logged("failed, retrying") for process in bare_site.engines)
+    figure(f"{kills} kills of nodes, {len(follower.seqs())} changes, each once and in order; {failures} failures")
+
+
 def test_outlets_that_are_frozen_past_their_lease_and_wake_repeat_and_lose_nothing(
     site: Installation, own_nats: Server, figure: Callable[[str], None]
 ) -> None:
@@ -198,6 +254,34 @@ def test_outlets_that_are_frozen_past_their_lease_and_wake_repeat_and_lose_nothi
     check(follower, cloud)
     follower.close()
     figure(f"{len(follower.seqs())} changes, each once and in order")
+
+
+def test_a_database_that_was_restored_while_nothing_ran_and_written_past_the_end_of_the_log_is_noticed(
+    site: Installation, own_nats: Server
+) -> None:
+    cloud = Cloud(site.store)
+    cloud.write(*(instance(number, state="new") for number in range(10)))
+    process = outlet(site)
+    process.wait_for_log("published a snapshot")
+    backup = Backup(site.store)
+    follower = Follower(own_nats.url)
+    head = cloud.write(instance(1, state="lost"), instance(20, state="lost"))
+    wait_until(lambda: follower.seq == head, 60, "the lost commit")
+    process.terminate()
+    backup.restore()
+    other = Cloud(site.store)
+    while other.cycle.model.generation <= head:
+        other.write(instance(30 + other.cycle.model.generation, state="new"))
+    process = outlet(site)
+    process.wait_for_log("published a snapshot")
+    other = Cloud(site.store)
+    head = other.write(instance(40, state="new"))
+    wait_until(lambda: follower.seq == head, 60, "the change after it")
+    follower.close()
+    assert follower.model == other.rows()
+    begins = [each.epoch for each in follower.entries if each.change == "snapshot_begin"]
+    assert (begins[0], len(set(begins))) == (cloud.cycle.model.epoch, 2)
+    assert len({(each.epoch, each.seq, each.change, each.id) for each in follower.entries}) == len(follower.entries)
 
 
 def test_each_change_is_in_a_stream_of_rabbitmq_once_though_the_outlet_is_killed_twenty_times(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import abc
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 from oslo_config import cfg
@@ -30,8 +30,19 @@ SNAPSHOT: Final = "snapshot"
 SNAPSHOT_BEGIN: Final = "snapshot_begin"
 SNAPSHOT_END: Final = "snapshot_end"
 
-LogPosition = tuple[str, int]
-"""(epoch, seq): the last change that a log has of a partition."""
+
+class LogPosition(NamedTuple):
+    """The last change that a log has of a partition."""
+
+    epoch: str
+    seq: int
+    time: datetime.datetime | None = None
+    """:attr:`LogChange.time` of that change, aware UTC, to the microsecond; None: the log does not tell it.
+
+    A database that went back in time has another change at this seq, which was committed at another time.
+    """
+
+
 LogPositions = Mapping[str, LogPosition]
 """Partition -> position. A partition of which a log has nothing, or half of a snapshot, is absent."""
 
@@ -57,7 +68,7 @@ class LogChange(msgspec.Struct, frozen=True, kw_only=True):
     """Empty at the begin and the end of a snapshot, as is what follows."""
     id: str = ""
     time: datetime.datetime
-    """When the change was committed, or the snapshot taken; aware UTC."""
+    """When the change was committed; in a snapshot, when the last change was that it contains. Aware UTC."""
     previous_seq: int | None = None
     """The seq of the journal row that wrote the entity before, also one that only moved versions. None: a creation, or
     unknown."""
@@ -82,8 +93,8 @@ class LogChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def position(self) -> LogPosition:
-        """(epoch, seq)."""
-        return self.epoch, self.seq
+        """Of a log whose last change this is."""
+        return LogPosition(self.epoch, self.seq, self.time)
 
 
 class Outlet(abc.ABC):
@@ -112,9 +123,9 @@ class Outlet(abc.ABC):
         """Connect, and find out what the log has.
 
         :param position: what the framework knows to be durable; empty: nothing.
-        :returns: the position of the last change that the log has. The framework continues after it. Empty: the log has
-            nothing or half of a snapshot, so the framework begins with a snapshot. An outlet whose log does not tell
-            returns what it got.
+        :returns: the position of the last change that the log has, with its time. The framework continues after it if
+            the journal has that change. Empty: the log has nothing or half of a snapshot, so the framework begins with
+            a snapshot. An outlet whose log does not tell returns what it got.
         :raises OutletError: the log cannot be reached, or is not as configured.
         """
 

@@ -27,7 +27,7 @@ from watcher_sync.model.model import Model
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.read.past.past_replicas import UNKNOWN_SEQ, load_at
 from watcher_sync.storage.database.database import translated
-from watcher_sync.storage.epochs import Position, read_position
+from watcher_sync.storage.epochs import Position, continues, read_position
 from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.storage.writing.store import Store
 
@@ -85,7 +85,7 @@ class ChangeLog:
     def is_before(self, position: LogPosition) -> bool:
         """Whether it is of another epoch, or ends before a position."""
         with self._lock:
-            return position[0] != self.epoch or self._seq < position[1]
+            return position.epoch != self.epoch or self._seq < position.seq
 
     def read(self, after: int, limit: int) -> list[LoggedRow]:
         """The rows after a seq, without a gap. It does not wait.
@@ -108,14 +108,23 @@ class ChangeLog:
             return found
 
     def snapshot(self) -> tuple[Entities, LogPosition]:
-        """The entities at the end of the journal, and its position.
+        """The entities at the end of the journal, and its position, with the time if the journal has it.
 
         :raises: as :meth:`read`.
         """
         with self._lock:
             while self._read_new():
                 pass
-            return {name: list(each.values()) for name, each in self._entities.items()}, (self.epoch, self._seq)
+            position = LogPosition(self.epoch, self._seq, self._time())
+            return {name: list(each.values()) for name, each in self._entities.items()}, position
+
+    def _time(self) -> datetime.datetime | None:
+        """When the last change was committed; None: there is none, or the journal has purged it."""
+        try:
+            last = self._reader.read_continued(self._known, self._seq - 1, 1)
+        except JournalPurged:
+            return None
+        return last[0].decoded().time
 
     def _begin(self) -> int:
         """The seq before the first row in memory."""
@@ -133,29 +142,32 @@ class ChangeLog:
         """Read some rows that the log does not have. Return whether there were any."""
         stored = self._reader.read_continued(self._known, self._seq, _ROWS_AT_ONCE)
         for row in stored:
-            decoded = row.decoded()
-            self._rows.append(self._follow(decoded, row.size))
-            self._bytes += row.size
-            if decoded.mark is not None:
-                self._known = Position(self.epoch, row.seq, decoded.mark)
+            self._follow(row.decoded(), row.size)
         while len(self._rows) > MAX_ROWS or (self._bytes > _MAX_BYTES and len(self._rows) > 1):
             self._bytes -= self._rows.popleft().size
         return bool(stored)
 
-    def _follow(self, row: JournalRow, size: int) -> LoggedRow:
-        """Move by one row, as :func:`~watcher_sync.storage.writing.journal.apply` moves a replica."""
-        self._seq, kind, change = row.seq, self._kinds.get(row.kind), None
+    def _follow(self, row: JournalRow, size: int) -> None:
+        """Move by one row, as :func:`~watcher_sync.storage.writing.journal.apply` moves a replica.
+
+        Nothing has moved if it raises, so the next read begins with the same row.
+        """
+        kind, change = self._kinds.get(row.kind), None
         if kind is not None and not row.is_remark:
             entities = self._entities[row.kind]
             old = entities.get(row.entity_id)
             new = None if row.change == base.DELETED else _written(kind, old, row)
+            if row.delta or row.change != base.UPDATED:
+                change = _changed(self.epoch, kind, row, old, new)
             if new is not None:
                 entities[row.entity_id] = new
             else:
                 entities.pop(row.entity_id, None)
-            if row.delta or row.change != base.UPDATED:
-                change = _changed(self.epoch, kind, row, old, new)
-        return LoggedRow(row.seq, change, row.mark is not None, size)
+        self._rows.append(LoggedRow(row.seq, change, row.mark is not None, size))
+        self._bytes += size
+        self._seq = row.seq
+        if row.mark is not None:
+            self._known = Position(self.epoch, row.seq, row.mark)
 
 
 class ChangeLogs:
@@ -186,10 +198,10 @@ class ChangeLogs:
     def shared_at(self, position: LogPosition) -> ChangeLog | None:
         """The shared log, if it has the rows after a position in memory."""
         shared = self._shared
-        return shared if shared is not None and shared.covers(*position) else None
+        return shared if shared is not None and shared.covers(position.epoch, position.seq) else None
 
     def snapshot(self) -> tuple[ChangeLog, Entities, LogPosition]:
-        """The entities at the end of the journal, its position, and the log of what follows.
+        """What :meth:`ChangeLog.snapshot` returns, after the log of what follows.
 
         :raises StorageError: the database is unavailable, or changes its history.
         """
@@ -205,17 +217,21 @@ class ChangeLogs:
             return self._shared, *self._shared.snapshot()
 
     def _load(self, position: LogPosition) -> Model:
-        wanted = Position(*position, mark=None)
+        wanted = Position(position.epoch, position.seq, mark=None)
         with translated(), self._store.connect_stable() as connection:
             return load_at(connection, self._store.tables, self._store.kinds, wanted)
 
-    def head(self) -> Position:
-        """The position of the last commit.
+    def require_continued(self, position: LogPosition) -> None:
+        """Compare the end of a log with the journal, unless they are of different epochs.
 
+        :raises HistoryChanged: the database does not have the change, or has another one with its seq.
         :raises DatabaseUnavailable: the database is unavailable.
         """
+        tables, known = self._store.tables, Position(position.epoch, position.seq, mark=None, time=position.time)
         with translated(), self._store.database.connect() as connection:
-            return read_position(connection, self._store.tables)
+            head = read_position(connection, tables)
+            if head.epoch == known.epoch and not continues(connection, tables, head, known):
+                raise HistoryChanged(known, head)
 
 
 def snapshot_of(
@@ -223,14 +239,14 @@ def snapshot_of(
 ) -> Iterator[LogChange]:
     """Entities as the changes of a snapshot, without a partition.
 
-    :param time: when it was taken.
+    :param time: of the last change that they contain.
     """
     for name, some in entities.items():
         for entity in some:
             yield LogChange(
                 partition="",
-                epoch=position[0],
-                seq=position[1],
+                epoch=position.epoch,
+                seq=position.seq,
                 change=base.SNAPSHOT,
                 kind=name,
                 id=entity.id,

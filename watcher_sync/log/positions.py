@@ -6,14 +6,17 @@ The names of the headers are the same on each log that has headers.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from typing import Final
 
-from watcher_sync.log.base import SNAPSHOT, SNAPSHOT_BEGIN, LogChange, LogPositions, OutletError
+from watcher_sync.log.base import SNAPSHOT, SNAPSHOT_BEGIN, LogChange, LogPosition, LogPositions, OutletError
 
 PARTITION: Final = "Watcher-Sync-Partition"
 POSITION: Final = "Watcher-Sync-Position"
 """``<epoch>:<seq>``."""
+TIME: Final = "Watcher-Sync-Time"
+"""The time of the change as in its document, to the microsecond. A log of an earlier release lacks it."""
 CHANGE: Final = "Watcher-Sync-Change"
 """created, updated, deleted, snapshot, snapshot_begin or snapshot_end."""
 
@@ -22,7 +25,12 @@ _OPEN: Final = (SNAPSHOT_BEGIN, SNAPSHOT)
 
 def headers_of(change: LogChange) -> dict[str, str]:
     """The headers of a published change."""
-    return {PARTITION: change.partition, POSITION: f"{change.epoch}:{change.seq}", CHANGE: change.change}
+    return {
+        PARTITION: change.partition,
+        POSITION: f"{change.epoch}:{change.seq}",
+        TIME: change.time.isoformat(),
+        CHANGE: change.change,
+    }
 
 
 def positions_in(headers: Mapping[str, str], partition: str) -> LogPositions:
@@ -36,7 +44,11 @@ def positions_in(headers: Mapping[str, str], partition: str) -> LogPositions:
         raise OutletError("the last message of the log is not of an outlet")
     if headers.get(PARTITION) != partition:
         raise OutletError(f"the log contains the partition {headers.get(PARTITION)}, not {partition}")
-    return {} if headers.get(CHANGE) in _OPEN else {partition: (epoch, int(seq))}
+    try:
+        time = datetime.datetime.fromisoformat(headers[TIME]) if TIME in headers else None
+    except ValueError:
+        raise OutletError("the last message of the log has no valid time") from None
+    return {} if headers.get(CHANGE) in _OPEN else {partition: LogPosition(epoch, int(seq), time)}
 
 
 def positions_after(change: LogChange) -> LogPositions:

@@ -6,7 +6,7 @@ that follows. It begins with a snapshot if not:
 
 * the log has nothing, or half of a snapshot;
 * the journal's retention has purged what follows;
-* the database went back in time, so the epoch is another one;
+* the database went back in time: its epoch, or its change there, is another;
 * the options that choose the changes are others.
 
 The cursor in the database says how far the journal was read, also where no change was wanted. After an error of the
@@ -37,7 +37,6 @@ from watcher_sync.log.leadership import PublisherLease
 from watcher_sync.log.metrics import OutletStats
 from watcher_sync.log.selection import OutletSelection
 from watcher_sync.read.journal_reader import JournalReader
-from watcher_sync.storage.epochs import Position
 from watcher_sync.storage.writing.store import Store
 
 LOG = logging.getLogger(__name__)
@@ -144,10 +143,12 @@ class OutletPublisher:
         if known is not None and (not known.epoch or known.selection != self._selection.digest):
             known = None
         self._cursor = self._new_cursor(known)
-        durable = {} if known is None else {outlet.partition: (known.epoch, known.published_seq)}
+        durable = {} if known is None else {outlet.partition: LogPosition(known.epoch, known.published_seq)}
         found = outlet.open(durable).get(outlet.partition)
         place = None if known is None else self._place(known, found)
         try:
+            if found is not None:
+                self._logs.require_continued(found)
             if place is None:
                 self._publish_snapshot(
                     "the log has none" if found is None else "the log has another selection or epoch"
@@ -165,30 +166,23 @@ class OutletPublisher:
 
     def _place(self, known: OutletCursor, found: LogPosition | None) -> LogPosition | None:
         """After which row of the journal to continue; None: with a snapshot."""
-        if found is None or found[0] != known.epoch:
+        if found is None or found.epoch != known.epoch:
             return None
-        if found[1] == known.published_seq:
-            return known.epoch, known.seq
-        if found[1] < known.published_seq:
+        if found.seq == known.published_seq:
+            return LogPosition(known.epoch, known.seq)
+        if found.seq < known.published_seq:
             LOG.warning(
                 "outlet %s: the log ends at seq %d, not %d: published again from there",
                 self._outlet.name,
-                found[1],
+                found.seq,
                 known.published_seq,
             )
         return found
 
     def _begin(self, place: LogPosition, found: LogPosition) -> None:
-        self._require_continued(place)
         self._log = self._logs.at(place)
-        self._move(place, found[1])
-        LOG.info("outlet %s: publishes what follows seq %d", self._outlet.name, place[1])
-
-    def _require_continued(self, place: LogPosition) -> None:
-        """:raises HistoryChanged: the log has more than the database."""
-        head = self._logs.head()
-        if head.epoch == place[0] and head.seq < place[1]:
-            raise HistoryChanged(Position(place[0], place[1], mark=None), head)
+        self._move(place, found.seq)
+        LOG.info("outlet %s: publishes what follows seq %d", self._outlet.name, place.seq)
 
     def _publish_next(self) -> None:
         """Publish the next rows of the journal, or wait for them."""
@@ -213,7 +207,7 @@ class OutletPublisher:
 
         :raises JournalPurged, HistoryChanged: the journal does not have them any more.
         """
-        position = (cursor.epoch, cursor.seq)
+        position = LogPosition(cursor.epoch, cursor.seq)
         self._log = self._logs.shared_at(position) or self._log
         assert self._log is not None
         try:
@@ -226,34 +220,36 @@ class OutletPublisher:
         """Publish changes. Return the seq that is durable."""
         self._require_lease()
         durable = self._outlet.publish(changes).get(self._outlet.partition)
-        if durable != changes[-1].position:
-            raise OutletError(f"the log has {durable}, not {changes[-1].position}, after the changes were published")
-        return durable[1]
+        last = changes[-1]
+        if durable is None or durable[:2] != (last.epoch, last.seq):
+            raise OutletError(f"the log has {durable}, not {last.position}, after the changes were published")
+        return durable.seq
 
     def _publish_snapshot(self, why: str) -> None:
         """Publish the model as it is, and continue from there."""
         log, found, position = self._logs.snapshot()
-        now = self._store.time.now()
+        when = position.time or self._store.time.now()
         self._write(self._new_cursor(None))
-        LOG.info("outlet %s: publishes a snapshot at seq %d, because %s", self._outlet.name, position[1], why)
-        entities = self._selection.snapshot(snapshot_of(self._store.kinds, found, position, now))
+        LOG.info("outlet %s: publishes a snapshot at seq %d, because %s", self._outlet.name, position.seq, why)
+        entities = self._selection.snapshot(snapshot_of(self._store.kinds, found, position, when))
         count = 0
-        for batch in _batches(itertools.chain([self._mark(base.SNAPSHOT_BEGIN, position, now)], entities)):
+        for batch in _batches(itertools.chain([self._mark(base.SNAPSHOT_BEGIN, position, when)], entities)):
             if self._stopping.is_set():
                 return
             self._require_lease()
             self._outlet.publish(batch)
             count += len(batch)
             self._save()
-        self._send([self._mark(base.SNAPSHOT_END, position, now)])
+        self._send([self._mark(base.SNAPSHOT_END, position, when)])
         self._log = log
-        self._move(position, position[1])
+        self._move(position, position.seq)
         self.stats.snapshots += 1
         self.stats.changes += count - 1
         LOG.info("outlet %s: published a snapshot of %d entities", self._outlet.name, count - 1)
 
-    def _mark(self, change: str, position: LogPosition, now: datetime.datetime) -> LogChange:
-        return LogChange(partition=self._outlet.partition, epoch=position[0], seq=position[1], change=change, time=now)
+    def _mark(self, change: str, position: LogPosition, when: datetime.datetime) -> LogChange:
+        partition = self._outlet.partition
+        return LogChange(partition=partition, epoch=position.epoch, seq=position.seq, change=change, time=when)
 
     def _require_lease(self) -> None:
         """:raises LeaseLost: this process must not publish."""
@@ -286,13 +282,13 @@ class OutletPublisher:
         """Write that changes are published from a position on."""
         self._cursor = msgspec.structs.replace(
             self._new_cursor(None),
-            epoch=position[0],
-            seq=position[1],
+            epoch=position.epoch,
+            seq=position.seq,
             published_seq=published,
             state=cursors.PUBLISHING,
         )
         self._write(self._cursor)
-        self.stats.seq = position[1]
+        self.stats.seq = position.seq
 
     def _save(self) -> None:
         """Write the cursor if it is time."""

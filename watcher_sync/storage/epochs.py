@@ -6,11 +6,12 @@ last journal row of a commit has its mark, too. A process remembers the position
 database continues its history if the epoch is the same and the row at its seq has its mark.
 
 The first process that notices another history renews the epoch. Every reader that knows the old epoch then learns that
-its position is not valid. A database that went back before any process of its history started is not noticed.
+its position is not valid. If none was running, only a log notices it, which tells the time of its last change.
 """
 
 from __future__ import annotations
 
+import datetime
 import secrets
 import uuid
 
@@ -35,6 +36,8 @@ class Position(msgspec.Struct, frozen=True):
     seq: int
     mark: int | None
     """Of the commit that ended at this seq; None: unknown."""
+    time: datetime.datetime | None = None
+    """When the change with this seq was committed, for a position without a mark; None: unknown."""
 
     def __str__(self) -> str:
         return f"seq {self.seq} of epoch {self.epoch or 'none'}"
@@ -87,11 +90,14 @@ def continues(connection: sa.Connection, tables: Tables, head: Position, known: 
     """
     if head.epoch != known.epoch or head.seq < known.seq:
         return False
+    journal = tables.journal.c
     if known.mark is None:
-        return True
+        if known.time is None:
+            return True
+        time = connection.execute(sa.select(journal.time).where(journal.seq == known.seq)).scalar()
+        return time is None or time == known.time
     if head.seq == known.seq:
         return head.mark == known.mark
-    journal = tables.journal.c
     mark = connection.execute(sa.select(journal.mark).where(journal.seq == known.seq)).scalar()
     return mark is None or mark == known.mark
 

@@ -16,7 +16,7 @@ from oslo_config import cfg
 from tests.functional.sources.jetstream import Dcm
 from tests.waiting import deadline
 from watcher_sync.conf import opts
-from watcher_sync.log.base import SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, UPDATED, LogChange
+from watcher_sync.log.base import SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, UPDATED, LogChange, LogPosition
 from watcher_sync.log.nats_jetstream.outlet import NatsJetStreamOutlet
 
 PARTITION = "north"
@@ -39,6 +39,11 @@ def change(seq: int, id: str = "a", what: str = UPDATED, *, ends_commit: bool = 
         after={"id": id, "seq": seq, "filler": "x" * size},
         ends_commit=ends_commit,
     )
+
+
+def at(seq: int) -> LogPosition:
+    """Of a log whose last change has a seq."""
+    return LogPosition("e", seq, _TIME)
 
 
 def snapshot(seq: int, *ids: str) -> list[LogChange]:

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 from oslo_config import cfg
 
 from watcher_sync.conf import opts
-from watcher_sync.log.base import SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, UPDATED, LogChange, Outlet
+from watcher_sync.log.base import SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, UPDATED, LogChange, LogPosition, Outlet
 
 OutletT = TypeVar("OutletT", bound=Outlet)
 
 PARTITION = "east"
 EPOCH = "e1"
+_TIME = datetime.datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=datetime.UTC)
 
 
 def change(seq: int, **fields: Any) -> LogChange:
@@ -26,7 +27,7 @@ def change(seq: int, **fields: Any) -> LogChange:
         "change": UPDATED,
         "kind": "instance",
         "id": entity["id"],
-        "time": datetime.datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=datetime.UTC),
+        "time": _TIME,
         "delta": {"host": ("host-1", "host-2")},
         "before": {**entity, "host": "host-1"},
         "after": entity,
@@ -37,6 +38,11 @@ def change(seq: int, **fields: Any) -> LogChange:
 def changes(first: int, last: int, **fields: Any) -> list[LogChange]:
     """The changes of these seqs, both included."""
     return [change(seq, **fields) for seq in range(first, last + 1)]
+
+
+def at(seq: int, epoch: str = EPOCH) -> LogPosition:
+    """Of a log whose last change has a seq."""
+    return LogPosition(epoch, seq, _TIME)
 
 
 def snapshot(seq: int, ids: list[str], **fields: Any) -> list[LogChange]:

@@ -14,7 +14,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from tests.functional.log.publishing import EPOCH, PARTITION, change, changes, make_outlet, snapshot
+from tests.functional.log.publishing import PARTITION, at, change, changes, make_outlet, snapshot
 from tests.waiting import deadline
 from watcher_sync.log.base import DELETED, OutletError
 from watcher_sync.log.kafka import topics
@@ -83,7 +83,7 @@ def test_a_consumer_reads_each_change_in_order_under_the_key_of_its_entity(clust
     outlet = outlet_for(cluster, topic)
     assert outlet.open({}) == {}
     assert outlet.publish(snapshot(1, ["a"])[:2]) == {}
-    assert outlet.publish([snapshot(1, ["a"])[2], *changes(2, 4)]) == {PARTITION: (EPOCH, 4)}
+    assert outlet.publish([snapshot(1, ["a"])[2], *changes(2, 4)]) == {PARTITION: at(4)}
     outlet.close()
 
     found = [(record.key(), headers_of(record)) for record in cluster.records(topic)]
@@ -121,11 +121,11 @@ def test_the_next_publisher_gets_the_position_of_the_last_change_and_none_in_hal
     first, second = outlet_for(cluster, topic), outlet_for(cluster, topic)
     first.open({})
     first.publish(changes(1, 500))
-    assert second.open({PARTITION: (EPOCH, 3)}) == {PARTITION: (EPOCH, 500)}
+    assert second.open({PARTITION: at(3)}) == {PARTITION: at(500)}
     second.publish(snapshot(600, ["a"], epoch="e2")[:2])
-    assert first.open({PARTITION: (EPOCH, 3)}) == {}
+    assert first.open({PARTITION: at(3)}) == {}
     first.publish(snapshot(700, ["a"], epoch="e2"))
-    assert second.open({}) == {PARTITION: ("e2", 700)}
+    assert second.open({}) == {PARTITION: at(700, "e2")}
     first.close()
     second.close()
 

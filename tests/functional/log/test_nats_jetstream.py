@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.functional.log.jetstream_streams import LogReader, change, log_of, make_outlet, snapshot
+from tests.functional.log.jetstream_streams import LogReader, at, change, log_of, make_outlet, snapshot
 from tests.functional.sources.jetstream import Dcm, dcm_of
 from tests.services.servers import Server, nats_programs, private_nats
 from tests.waiting import deadline, wait_until
@@ -59,7 +59,7 @@ def test_changes_are_stored_in_their_order_and_the_next_open_continues_after_the
     first = make()
     changes = [*snapshot(1, "a", "b/c"), *(change(seq, ends_commit=seq % 3 == 0) for seq in range(2, 1203))]
     assert first.open({}) == {}
-    assert first.publish(changes) == {"north": ("e", 1202)}
+    assert first.publish(changes) == {"north": at(1202)}
     records = log.changes()
     assert [record.position for record in records] == [each.seq for each in changes]
     assert [record.data for record in records] == [first.encode(each) for each in changes]
@@ -67,8 +67,8 @@ def test_changes_are_stored_in_their_order_and_the_next_open_continues_after_the
     assert records[-1].headers["Nats-Msg-Id"] == "e:1202"
     first.close()
     second = make()
-    assert second.open({}) == {"north": ("e", 1202)}
-    assert second.publish([change(1203)]) == {"north": ("e", 1203)}
+    assert second.open({}) == {"north": at(1202)}
+    assert second.publish([change(1203)]) == {"north": at(1203)}
     assert log.changes()[-1].position == 1203
 
 
@@ -76,13 +76,13 @@ def test_a_publisher_that_was_overtaken_is_refused_by_the_server(make: Make, log
     frozen, other = make(), make()
     frozen.open({})
     frozen.publish(snapshot(1, "a"))
-    assert other.open({}) == {"north": ("e", 1)}
+    assert other.open({}) == {"north": at(1)}
     other.publish([change(2), change(3)])
     with pytest.raises(OutletDeposed, match=r"last sequence is 5, not 3; .*: wrong last sequence: 5 \(10071\)$"):
         frozen.publish([change(4), change(5)])
     assert [record.position for record in log.changes()] == [1, 1, 1, 2, 3]
     frozen.close()
-    assert frozen.open({"north": ("e", 1)}) == {"north": ("e", 3)}
+    assert frozen.open({"north": at(1)}) == {"north": at(3)}
 
 
 def test_a_publisher_whose_changes_another_one_has_published_is_deposed(make: Make, log: LogReader) -> None:
@@ -119,7 +119,7 @@ def test_a_model_that_a_process_did_not_clean_is_cleaned_by_the_next_open(make: 
     outlet.publish(snapshot(1, "a"))
     outlet.publish(snapshot(2, "b"))
     outlet.close()  # before the copy is compared
-    assert make().open({}) == {"north": ("e", 2)}
+    assert make().open({}) == {"north": at(2)}
     wait_until(lambda: set(log.model()) == {"_snapshot.begin", "instance.b", "_snapshot.end"})
 
 
@@ -128,8 +128,8 @@ def test_half_of_a_snapshot_is_not_durable(make: Make, log: LogReader) -> None:
     outlet.open({})
     assert outlet.publish(snapshot(1, "a")[:-1]) == {}
     assert outlet.open({}) == {}
-    assert outlet.publish(snapshot(2, "a")) == {"north": ("e", 2)}
-    assert outlet.open({}) == {"north": ("e", 2)}
+    assert outlet.publish(snapshot(2, "a")) == {"north": at(2)}
+    assert outlet.open({}) == {"north": at(2)}
 
 
 def test_where_all_changes_are_too_old_the_model_has_the_position(make: Make, log: LogReader) -> None:
@@ -137,9 +137,9 @@ def test_where_all_changes_are_too_old_the_model_has_the_position(make: Make, lo
     outlet.open({})
     outlet.publish([*snapshot(1, "a"), change(2, "b")])
     wait_until(lambda: log.state().messages == 0 and log.state(log.model_name).last_seq == 4)
-    assert outlet.open({}) == {"north": ("e", 2)}
+    assert outlet.open({}) == {"north": at(2)}
     outlet.publish([change(3, "b")])
-    assert outlet.open({}) == {"north": ("e", 3)}
+    assert outlet.open({}) == {"north": at(3)}
 
 
 def test_a_model_without_a_whole_snapshot_makes_the_next_open_ask_for_one(make: Make, log: LogReader) -> None:
@@ -149,11 +149,11 @@ def test_a_model_without_a_whole_snapshot_makes_the_next_open_ask_for_one(make: 
     outlet.close()
     wait_until(lambda: log.state(log.model_name).last_seq == 4)
     log.client.do(log.client.js.purge_stream(log.model_name, seq=3))
-    assert outlet.open({"north": ("e", 2)}) == {}
+    assert outlet.open({"north": at(2)}) == {}
     outlet.publish(snapshot(2, "a", "b"))
     outlet.close()
     log.client.delete_stream(log.model_name)
-    assert outlet.open({"north": ("e", 2)}) == {}
+    assert outlet.open({"north": at(2)}) == {}
 
 
 def test_a_message_of_another_program_makes_the_next_open_ask_for_a_snapshot(make: Make, log: LogReader) -> None:
@@ -161,7 +161,7 @@ def test_a_message_of_another_program_makes_the_next_open_ask_for_a_snapshot(mak
     outlet.open({})
     outlet.publish(snapshot(1, "a"))
     log.client.publish(b"foreign", subject=f"{log.name}.north.instance.a")
-    assert outlet.open({"north": ("e", 1)}) == {}
+    assert outlet.open({"north": at(1)}) == {}
 
 
 def test_no_reader_sees_half_of_a_commit_where_the_server_stores_batches(make: Make, log: LogReader) -> None:
@@ -173,7 +173,7 @@ def test_no_reader_sees_half_of_a_commit_where_the_server_stores_batches(make: M
         outlet.publish([change(2, ends_commit=False), change(3, ends_commit=False), change(4, size=too_large)])
     seen = 3 if stores_batches(log) else 5
     wait_until(lambda: log.state().last_seq >= seen)
-    assert outlet.open({}) == {"north": ("e", 1 if stores_batches(log) else 3)}
+    assert outlet.open({}) == {"north": at(1 if stores_batches(log) else 3)}
     assert log.state().last_seq == seen
 
 
@@ -216,6 +216,6 @@ def test_without_a_server_a_call_fails_in_time_and_later_the_streams_have_the_po
         with pytest.raises(OutletError):
             work()
     own_nats.start()
-    assert outlet.open({}) == {"north": ("e", 1)}
-    assert outlet.publish([change(2)]) == {"north": ("e", 2)}
+    assert outlet.open({}) == {"north": at(1)}
+    assert outlet.publish([change(2)]) == {"north": at(2)}
     outlet.close()

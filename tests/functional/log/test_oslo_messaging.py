@@ -14,7 +14,7 @@ import pytest
 from oslo_config import cfg
 
 from tests.faulty_proxy import FaultyProxy
-from tests.functional.log.publishing import EPOCH, PARTITION, change, changes, make_outlet, snapshot
+from tests.functional.log.publishing import EPOCH, PARTITION, at, change, changes, make_outlet, snapshot
 from tests.functional.sources.listening import BROKER, Publisher
 from tests.waiting import wait_until
 from watcher_sync.log.base import CREATED, DELETED, OutletError
@@ -98,7 +98,7 @@ def test_a_plain_listener_gets_versioned_notifications_of_each_change_and_of_a_s
     )
     outlet.close()
 
-    assert done == {PARTITION: (EPOCH, 4)}
+    assert done == {PARTITION: at(4)}
     wait_until(lambda: len(listener.seen) == 6)
     assert [seen["type"] for seen in listener.seen] == [
         "watcher_sync.snapshot_begin",
@@ -146,10 +146,10 @@ def test_an_outage_of_the_broker_is_an_error_and_what_is_published_again_has_the
         with pytest.raises(OutletError, match="did not confirm"):
             published.result()
         with pytest.raises(OutletError, match="cannot connect"):
-            outlet.open({PARTITION: (EPOCH, 500)})
+            outlet.open({PARTITION: at(500)})
         proxy.restore()
-        assert outlet.open({PARTITION: (EPOCH, 500)}) == {PARTITION: (EPOCH, 500)}
-        assert outlet.publish(changes(501, 1000)) == {PARTITION: (EPOCH, 1000)}
+        assert outlet.open({PARTITION: at(500)}) == {PARTITION: at(500)}
+        assert outlet.publish(changes(501, 1000)) == {PARTITION: at(1000)}
         outlet.close()
 
     wait_until(lambda: len(listener.seen) > 1000 and listener.seqs()[-1] == 1000)

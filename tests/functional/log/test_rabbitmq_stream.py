@@ -12,7 +12,7 @@ from typing import Any
 import pika
 import pytest
 
-from tests.functional.log.publishing import EPOCH, PARTITION, change, changes, make_outlet, snapshot
+from tests.functional.log.publishing import PARTITION, at, change, changes, make_outlet, snapshot
 from tests.services.rabbitmq import RabbitMQStreamNode, private_rabbitmq_stream_node
 from tests.waiting import deadline, wait_until
 from watcher_sync.log.base import OutletDeposed, OutletError
@@ -80,10 +80,10 @@ def test_a_consumer_of_amqp_reads_each_change_in_order(node: RabbitMQStreamNode,
     outlet = outlet_for(node, stream)
     assert outlet.open({}) == {}
     assert outlet.publish(snapshot(1, ["a"])[:2]) == {}
-    assert outlet.publish([snapshot(1, ["a"])[2], *changes(2, 3)]) == {PARTITION: (EPOCH, 3)}
+    assert outlet.publish([snapshot(1, ["a"])[2], *changes(2, 3)]) == {PARTITION: at(3)}
     large = "x" * 100_000
     assert outlet.publish([change(seq, after={"id": "a", "name": large}) for seq in range(4, 24)]) == {
-        PARTITION: (EPOCH, 23)
+        PARTITION: at(23)
     }
     outlet.close()
 
@@ -107,11 +107,11 @@ def test_the_next_publisher_gets_the_position_of_the_last_change_and_none_in_hal
     assert [outlet.open({}), outlet.open({})] == [{}, {}]
     outlet.publish(changes(1, 500))
     for _ in range(3):  # each opening leaves a mark, and the change is further back
-        assert outlet.open({PARTITION: (EPOCH, 3)}) == {PARTITION: (EPOCH, 500)}
+        assert outlet.open({PARTITION: at(3)}) == {PARTITION: at(500)}
     outlet.publish(snapshot(600, ["a"], epoch="e2")[:2])
-    assert outlet.open({PARTITION: (EPOCH, 3)}) == {}
+    assert outlet.open({PARTITION: at(3)}) == {}
     outlet.publish(snapshot(700, ["a"], epoch="e2"))
-    assert outlet.open({}) == {PARTITION: ("e2", 700)}
+    assert outlet.open({}) == {PARTITION: at(700, "e2")}
     outlet.close()
 
     with pytest.raises(OutletError, match="contains the partition east, not west"):
@@ -124,7 +124,7 @@ def test_the_server_drops_what_a_deposed_publisher_sends_and_it_learns_of_it(
     deposed, present = outlet_for(node, stream), outlet_for(node, stream)
     deposed.open({})
     deposed.publish(changes(1, 100))
-    assert present.open({}) == {PARTITION: (EPOCH, 100)}
+    assert present.open({}) == {PARTITION: at(100)}
     with pytest.raises(OutletDeposed, match="another publisher has claimed the stream"):
         deposed.publish(changes(101, 150))
     present.publish(changes(101, 200))
@@ -144,10 +144,10 @@ def test_after_an_outage_nothing_is_lost_and_nothing_is_there_twice(node: Rabbit
         with pytest.raises(OutletError, match=f"stream {stream}: ConnectionError: connection lost"):
             outlet.publish(changes(101, 200))
         with pytest.raises(OutletError, match=f"stream {stream}: "):
-            outlet.open({PARTITION: (EPOCH, 100)})
+            outlet.open({PARTITION: at(100)})
     wait_until(lambda: can_open(outlet))
-    (_, seq) = outlet.open({PARTITION: (EPOCH, 100)})[PARTITION]
-    assert outlet.publish(changes(seq + 1, 300)) == {PARTITION: (EPOCH, 300)}
+    seq = outlet.open({PARTITION: at(100)})[PARTITION].seq
+    assert outlet.publish(changes(seq + 1, 300)) == {PARTITION: at(300)}
     outlet.close()
     assert positions(node, stream, "e1:300") == [f"e1:{seq}" for seq in range(1, 301)]
 

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 
-from watcher_sync.log.base import LogPositions, OutletError
-from watcher_sync.log.positions import positions_in
+from watcher_sync.log.base import LogChange, LogPosition, LogPositions, OutletError
+from watcher_sync.log.positions import headers_of, positions_after, positions_in
 
 
 @pytest.mark.parametrize(
     ("what", "position", "durable"),
     [
-        ("updated", "epoch:1:42", {"north": ("epoch:1", 42)}),
-        ("snapshot_end", "e:1", {"north": ("e", 1)}),
+        ("updated", "epoch:1:42", {"north": LogPosition("epoch:1", 42)}),
+        ("snapshot_end", "e:1", {"north": LogPosition("e", 1)}),
         ("snapshot_begin", "e:1", {}),
         ("snapshot", "e:1", {}),
     ],
@@ -28,3 +30,15 @@ def test_a_foreign_message_is_refused(position: str, partition: str) -> None:
     headers = {"Watcher-Sync-Change": "updated", "Watcher-Sync-Position": position, "Watcher-Sync-Partition": partition}
     with pytest.raises(OutletError):
         positions_in(headers, "north")
+
+
+def test_the_headers_tell_the_time_of_a_change_to_the_microsecond() -> None:
+    time = datetime.datetime(2026, 1, 2, 3, 4, 5, 60_007, tzinfo=datetime.UTC)
+    change = LogChange(partition="north", epoch="e", seq=7, change="updated", time=time)
+    assert positions_in(headers_of(change), "north") == {"north": LogPosition("e", 7, time)} == positions_after(change)
+
+
+def test_a_time_that_is_none_is_refused() -> None:
+    headers = {"Watcher-Sync-Change": "updated", "Watcher-Sync-Position": "e:1", "Watcher-Sync-Partition": "north"}
+    with pytest.raises(OutletError):
+        positions_in(headers | {"Watcher-Sync-Time": "noon"}, "north")

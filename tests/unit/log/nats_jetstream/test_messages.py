@@ -39,11 +39,21 @@ def test_a_subject_has_the_id_or_where_that_is_no_token_its_digest(made: LogChan
 @pytest.mark.parametrize("what", [SNAPSHOT_BEGIN, SNAPSHOT, SNAPSHOT_END])
 def test_the_parts_of_a_snapshot_have_one_position_and_so_no_message_id(what: str) -> None:
     headers = headers_of(change(what=what), deletion_ttl=60)
-    assert headers == {"Watcher-Sync-Partition": "north", "Watcher-Sync-Position": "e:7", "Watcher-Sync-Change": what}
+    assert headers == {
+        "Watcher-Sync-Partition": "north",
+        "Watcher-Sync-Position": "e:7",
+        "Watcher-Sync-Time": "2026-01-02T00:00:00+00:00",
+        "Watcher-Sync-Change": what,
+    }
 
 
 def test_only_a_deletion_has_a_time_to_live() -> None:
-    common = {"Watcher-Sync-Partition": "north", "Watcher-Sync-Position": "e:7", "Nats-Msg-Id": "e:7"}
+    common = {
+        "Watcher-Sync-Partition": "north",
+        "Watcher-Sync-Position": "e:7",
+        "Watcher-Sync-Time": "2026-01-02T00:00:00+00:00",
+        "Nats-Msg-Id": "e:7",
+    }
     deleted = change(what=DELETED)
     assert headers_of(change(what=CREATED), deletion_ttl=60) == common | {"Watcher-Sync-Change": "created"}
     assert headers_of(deleted, deletion_ttl=0) == common | {"Watcher-Sync-Change": "deleted"}

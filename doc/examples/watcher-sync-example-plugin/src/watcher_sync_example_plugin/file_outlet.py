@@ -7,6 +7,7 @@ half line. It reads the position from the last whole one.
 
 from __future__ import annotations
 
+import datetime
 import fcntl
 import os
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ import msgspec
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.log.base import SNAPSHOT, SNAPSHOT_BEGIN, LogChange, LogPositions, Outlet, OutletError
+from watcher_sync.log.base import SNAPSHOT, SNAPSHOT_BEGIN, LogChange, LogPosition, LogPositions, Outlet, OutletError
 
 
 class FileOutlet(Outlet):
@@ -42,8 +43,11 @@ class FileOutlet(Outlet):
             raise OutletError(f"{self.group.path}: {exc}") from exc
         if not whole:
             return {}
-        last = msgspec.json.decode(whole[-1])["data"]
-        return {} if last["change"] in (SNAPSHOT, SNAPSHOT_BEGIN) else {self.partition: (last["epoch"], last["seq"])}
+        document = msgspec.json.decode(whole[-1])
+        last, time = document["data"], datetime.datetime.fromisoformat(document["time"])
+        if last["change"] in (SNAPSHOT, SNAPSHOT_BEGIN):
+            return {}
+        return {self.partition: LogPosition(last["epoch"], last["seq"], time)}
 
     def publish(self, changes: Sequence[LogChange]) -> LogPositions:
         if self._file is None:
