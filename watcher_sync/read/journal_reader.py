@@ -80,6 +80,8 @@ class JournalReader:
         """The seq up to which the thread has read; -1: the thread has not read yet."""
         self._known: Position | None = None
         """The position of the last commit that the thread has read."""
+        self._furthest: Position | None = None
+        """The last position that the thread or a reader has read: a reader of the table may be ahead of the thread."""
         self._rows: collections.deque[StoredRow] = collections.deque()
         self._bytes = 0
         """The sum of their sizes."""
@@ -138,6 +140,7 @@ class JournalReader:
         with translated(), self._engine.connect() as connection:
             head = read_position(connection, self._tables)
         with self._changed:
+            self._furthest = self._furthest or head
             if not self.is_of(head.epoch):
                 self._clear()  # before the thread notices: a reader of the new epoch must not get these rows
         return head
@@ -189,7 +192,18 @@ class JournalReader:
         if rows := self.cached_stored(since, limit):
             return rows
         with translated(), self._engine.connect() as connection:
-            return read_stored(connection, self._tables, since, limit, _CHUNK_BYTES)
+            rows = read_stored(connection, self._tables, since, limit, _CHUNK_BYTES)
+            last = self._furthest
+            if last is None or not rows or rows[-1].seq <= last.seq:
+                return rows
+            head = read_position(connection, self._tables)
+            is_same = continues(connection, self._tables, head, last)
+        if is_same:  # if not, the thread notices it in a moment, and this must not hide it
+            row = rows[-1].decoded()
+            with self._changed:
+                if self._furthest is last:
+                    self._furthest = Position(last.epoch, row.seq, row.mark, row.time)
+        return rows
 
     def cached(self, since: int, limit: int = _CHUNK_ROWS) -> list[JournalRow]:
         """Returns what :meth:`read` does if the rows are in memory; otherwise nothing, without a query."""
@@ -278,18 +292,18 @@ class JournalReader:
 
         :returns: the number of rows, and whether the journal has more, because one read is limited.
         """
-        known = self._known
+        known, last = self._known, self._furthest
         rows: list[StoredRow] = []
         with translated(), self._reading() as connection:
             head = read_position(connection, self._tables)
-            if head == known:
+            if head == known and (last is None or last.seq <= head.seq):
                 return 0, False
-            is_same = known is None or continues(connection, self._tables, head, known)
+            is_same = last is None or continues(connection, self._tables, head, last)
             if known is not None and is_same and known.seq < head.seq:
                 with contextlib.suppress(JournalPurged):
                     rows = read_stored(connection, self._tables, known.seq, MAX_CACHED_ROWS, MAX_CACHED_BYTES)
-        if known is not None and not is_same:
-            new = self._begin_again(known)
+        if last is not None and not is_same:
+            new = self._begin_again(last)
             if new is None:
                 return 0, False
             head = new
@@ -304,6 +318,9 @@ class JournalReader:
             while len(self._rows) > MAX_CACHED_ROWS or (self._bytes > MAX_CACHED_BYTES and len(self._rows) > 1):
                 self._bytes -= self._rows.popleft().size
             self._head, self._known = head.seq, head
+            last = self._furthest
+            if not is_same or last is None or last.seq <= head.seq:
+                self._furthest = head
             self._changed.notify_all()
         for wake in self._wakes:
             wake()

@@ -14,8 +14,9 @@ from tests.functional.storage.conftest import opened
 from tests.functional.webhooks.subscribing import Instances
 from tests.migrated import migrate
 from tests.services.servers import Server
+from tests.setting_back import Backup
 from tests.waiting import Deadline, deadline, seconds_until, wait_until
-from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged
+from watcher_sync.exceptions import DatabaseUnavailable, HistoryChanged, JournalPurged
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.read import journal_reader, journal_signal
 from watcher_sync.read.journal_reader import JournalReader
@@ -145,6 +146,30 @@ def test_a_position_that_was_purged_is_refused(new_store: Callable[[], Store]) -
             with pytest.raises(JournalPurged):
                 reader.read(since)
         assert [row.seq for row in reader.read(5)] == [6, 7, 8, 9, 10]
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before the next poll", "after it"])
+def test_another_history_is_noticed_that_only_an_outlet_ahead_of_the_thread_can_notice(
+    new_store: Callable[[], Store], is_late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is behind the cache, and reads a row of the table that the thread has not read, and that is lost then."""
+    monkeypatch.setattr(journal_reader, "MAX_CACHED_ROWS", 1)
+    store, instances = new_store(), Instances(new_store())
+    with reading(store, interval=2.0) as reader:
+        head = instances.write(range(3))
+        wait_until(lambda: reader.seen() == head)
+        epoch, backup = reader.position().epoch, Backup(store)
+        lost = instances.write([8])
+        assert [row.seq for row in reader.read(0)] == [*range(1, lost + 1)]
+        backup.restore()
+        others = Instances(new_store())
+        with contextlib.suppress(HistoryChanged):  # the thread was faster, and has renewed the epoch
+            for number in range(20, 24):
+                others.write([number])
+        if not is_late:
+            with contextlib.suppress(JournalPurged):
+                reader.read(lost)  # these rows must not count as the history that the outlet has read
+        wait_until(lambda: not reader.is_of(epoch))
 
 
 def test_postgresql_is_not_polled_while_nothing_happens(
