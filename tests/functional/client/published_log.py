@@ -62,6 +62,18 @@ class PublishedLog:
         wait_until(self.mirrored)
         self._dcm.do(self._dcm.js.purge_stream(self.stream))
 
+    def expire_last(self) -> None:
+        """The last message leaves both streams, as a deletion does whose time to live is over."""
+        wait_until(self.mirrored)
+        for name in (self.stream, self.model):
+            self._dcm.do(self._dcm.js.delete_msg(name, self.info(name).last_seq))
+
+    def delay_model(self) -> None:
+        """The model has the markers of the snapshots alone, and gets no more before :meth:`delete`."""
+        self._dcm.delete_stream(self.model)
+        source = StreamSource(name=self.stream, filter_subject=f"{self.stream}.{PARTITION}._snapshot.>")
+        self._dcm.do(self._dcm.js.add_stream(StreamConfig(name=self.model, mirror=source, max_msgs_per_subject=1)))
+
     def snapshot(self, *, until: str = base.SNAPSHOT_END) -> None:
         """Publish the truth. It ends after its begin, its entities or its end."""
         self._publish(base.SNAPSHOT_BEGIN)

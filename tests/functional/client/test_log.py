@@ -154,6 +154,18 @@ def test_an_unfinished_snapshot_ends_when_the_publisher_ends_it(log: PublishedLo
     assert [entry.change for entry in reader.entries] == ["snapshot_begin", *["snapshot"] * 4, "snapshot_end"]
 
 
+def test_a_model_whose_last_message_has_expired_ends_and_the_next_change_follows(log: PublishedLog) -> None:
+    log.fill(2)
+    log.snapshot()
+    log.remove("e-1")
+    log.expire_last()
+    with FollowedLog(log) as reader:
+        reader.wait(lambda: reader.snapshot_sizes == [1])
+        log.write("e-0", n=1)
+        reader.wait(lambda: reader.changes() == [log.seq])
+    assert reader.reasons() == ["no_position"]
+
+
 def test_a_stream_that_was_created_again_is_read_from_its_model(log: PublishedLog) -> None:
     log.fill(4)
     log.snapshot()

@@ -164,6 +164,34 @@ def test_a_listing_lacks_nothing_that_changed_while_the_model_was_read(log: Publ
     assert not again.listed
 
 
+def test_a_model_whose_last_message_has_expired_is_listed(log: PublishedLog, tmp_path: Path) -> None:
+    log.fill(2)
+    log.write("gone", n=1)
+    log.snapshot()
+    conf = configured(tmp_path, log)
+    with following(conf) as north:
+        north.wait_for(log)
+        log.remove("gone")
+        north.wait_for(log)
+    position = read_cursor(north.cursor)
+    log.expire_last()
+    log.purge()
+    with following(conf, north.cursor) as again:
+        wait_until(lambda: again.listed)
+    assert again.listed == [{"e-0", "e-1"}]
+    found = list_ids(conf, "north", ["instance"], time.monotonic() + deadline(10))
+    assert found.message >= position.message
+
+
+def test_the_listing_has_what_a_late_model_lacks(log: PublishedLog, tmp_path: Path) -> None:
+    log.snapshot()
+    log.fill(2)
+    log.delay_model()
+    with following(configured(tmp_path, log)) as north:
+        wait_until(lambda: north.listed)
+    assert north.listed == [{"e-0", "e-1"}]
+
+
 def test_a_snapshot_of_another_epoch_is_a_listing_with_newer_versions(log: PublishedLog, tmp_path: Path) -> None:
     log.fill(3)
     log.snapshot()
