@@ -57,9 +57,12 @@ class PublishedLog:
         """Whether the model has all that the stream has."""
         return bool(self.info(self.stream).last_seq == self.info(self.model).last_seq)
 
-    def purge(self) -> None:
-        """Discard all changes. The model stays."""
-        wait_until(self.mirrored)
+    def purge(self, *, mirrored: bool = True) -> None:
+        """Discard all changes. The model stays.
+
+        :param mirrored: whether the model has them first.
+        """
+        wait_until(lambda: self.mirrored() or not mirrored)
         self._dcm.do(self._dcm.js.purge_stream(self.stream))
 
     def expire_last(self) -> None:

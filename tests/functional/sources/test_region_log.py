@@ -192,6 +192,16 @@ def test_the_listing_has_what_a_late_model_lacks(log: PublishedLog, tmp_path: Pa
     assert north.listed == [{"e-0", "e-1"}]
 
 
+def test_a_model_that_lacks_what_the_changes_have_discarded_is_no_listing(log: PublishedLog, tmp_path: Path) -> None:
+    log.snapshot()
+    log.fill(2)
+    log.delay_model()
+    log.purge(mirrored=False)
+    with following(configured(tmp_path, log)) as north:
+        wait_until(lambda: f"{log.model} lacks messages" in north.source.status().detail)
+    assert not north.listed
+
+
 def test_a_snapshot_of_another_epoch_is_a_listing_with_newer_versions(log: PublishedLog, tmp_path: Path) -> None:
     log.fill(3)
     log.snapshot()

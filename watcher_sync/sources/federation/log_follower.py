@@ -79,6 +79,7 @@ class RegionLogFollower(RegionFollower):
         return self._backoff.failed()
 
     def _follow(self) -> None:
+        self._log, self._ids = RegionLog(), None  # what an error has interrupted is received again
         follower = follow_log(self._settings, self._places())
         try:
             while not self._stopping.is_set():
