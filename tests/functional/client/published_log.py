@@ -34,6 +34,8 @@ class PublishedLog:
         self.seq = 0
         self.truth: dict[str, dict[str, Any]] = {}
         """Id -> the entity as it is."""
+        self.written: dict[str, int] = {}
+        """Id -> the seq of its last change."""
         self._dcm = dcm
         self._encode = formats.encoder_of(format_name)
 
@@ -96,6 +98,7 @@ class PublishedLog:
         after = {"id": entity_id, **(before or {}), **fields}
         self.truth[entity_id] = after
         self.seq += 1
+        self.written[entity_id] = self.seq
         self._publish(base.CREATED if before is None else base.UPDATED, before=before, after=after)
 
     def remove(self, entity_id: str) -> None:
@@ -122,6 +125,7 @@ class PublishedLog:
             kind="instance" if entity else "",
             id=entity["id"] if entity else "",
             time=TIME,
+            previous_seq=self.written.get(entity["id"]) if entity and change == base.SNAPSHOT else None,
             delta={} if change == base.SNAPSHOT else {n: p for n, p in pairs.items() if p[0] != p[1]},
             before=before,
             after=after,

@@ -221,6 +221,48 @@ def test_a_snapshot_of_another_epoch_is_a_listing_with_newer_versions(log: Publi
     assert found.message > 0
 
 
+def test_a_state_of_a_snapshot_has_the_seq_of_its_last_change_as_its_version(log: PublishedLog, tmp_path: Path) -> None:
+    log.fill(3)
+    log.snapshot()
+    with following(configured(tmp_path, log)) as north:
+        north.wait_for(log)
+    assert [north.model[f"e-{n}"]["versions"] for n in range(3)] == [{"*": f"{n + 1:020d}"} for n in range(3)]
+
+
+def test_a_listing_has_what_changed_after_a_snapshot_that_was_published_meanwhile(
+    log: PublishedLog, tmp_path: Path
+) -> None:
+    log.fill(3)
+    log.snapshot()
+    conf = configured(tmp_path, log)
+    with following(conf) as north:
+        north.wait_for(log)
+    log.snapshot()
+    log.write("e-0", n=1)
+    wait_until(log.mirrored)
+    with following(conf, north.cursor) as again:
+        wait_until(lambda: again.sequence == log.seq)
+    assert again.listed == [{"e-0", "e-1", "e-2"}]
+
+
+def test_what_is_left_of_an_epoch_whose_begin_is_replaced_is_no_state(log: PublishedLog, tmp_path: Path) -> None:
+    log.fill(2)
+    log.snapshot()
+    conf = configured(tmp_path, log)
+    with following(conf) as north:
+        north.wait_for(log)
+    log.epoch = "epoch-2"
+    log.snapshot()
+    log.write("left", n=1)
+    del log.truth["left"]
+    log.epoch = "epoch-3"
+    log.snapshot()
+    wait_until(log.mirrored)
+    with following(conf, north.cursor) as again:
+        wait_until(lambda: again.listed)
+    assert (again.listed, again.of("left")) == ([{"e-0", "e-1"}], [])
+
+
 def test_a_purged_position_is_a_new_listing_in_the_same_epoch(log: PublishedLog, tmp_path: Path) -> None:
     log.fill(3)
     log.snapshot()
