@@ -53,6 +53,8 @@ class _Base(msgspec.Struct, frozen=True):
     """Kind -> ids of the site, with the prefix."""
     position: int
     """The sequence of the region up to which the source is committed; 0 if it is unknown."""
+    message: int
+    """The same in the stream of its log; 0 if it is unknown, or the source uses the API."""
     epoch_number: int
     """Entities of earlier epochs of the region stay; 0: all may be deleted."""
 
@@ -157,7 +159,8 @@ holds if it is shorter. A SIGHUP applies a new value.
         cursor = read_cursor(store.cursors().get(scope))
         is_fresh = self.context.now().timestamp() - cursor.since < _RESTORED_SECONDS
         ids = {kind: ids for kind, ids in found.items() if ids}
-        return _Base(model.generation, ids, cursor.sequence or 0, cursor.number if is_fresh else 0)
+        number = cursor.number if is_fresh else 0
+        return _Base(model.generation, ids, cursor.sequence or 0, cursor.message, number)
 
     def _listing(self, scope: str, base: _Base, deadline: float) -> Listing:
         """List those kinds of the region that the model has of the site.
@@ -170,7 +173,12 @@ holds if it is shorter. A SIGHUP applies a new value.
             listing = self._list_region(self.conf, scope, base.ids, deadline)
         except SourceError as exc:
             raise ReconcileError(f"{scope}: the region cannot be listed: {exc}") from None
-        if listing.seq and listing.seq < base.position:
+        if listing.message and base.message:
+            if listing.message < base.message:
+                raise ReconcileError(
+                    f"{scope}: the region's log is at message {listing.message}, and the source at {base.message}"
+                )
+        elif listing.seq and listing.seq < base.position:
             # Such as a replica of the region's database that lags: it lacks what the stream has brought. An empty
             # journal (0) is that of a new database: the source stores no position of it, and the delete guard decides.
             raise ReconcileError(

@@ -34,6 +34,8 @@ class PublishedLog:
         self.seq = 0
         self.truth: dict[str, dict[str, Any]] = {}
         """Id -> the entity as it is."""
+        self.written: dict[str, int] = {}
+        """Id -> the seq of its last change."""
         self._dcm = dcm
         self._encode = formats.encoder_of(format_name)
 
@@ -57,10 +59,25 @@ class PublishedLog:
         """Whether the model has all that the stream has."""
         return bool(self.info(self.stream).last_seq == self.info(self.model).last_seq)
 
-    def purge(self) -> None:
-        """Discard all changes. The model stays."""
-        wait_until(self.mirrored)
+    def purge(self, *, mirrored: bool = True) -> None:
+        """Discard all changes. The model stays.
+
+        :param mirrored: whether the model has them first.
+        """
+        wait_until(lambda: self.mirrored() or not mirrored)
         self._dcm.do(self._dcm.js.purge_stream(self.stream))
+
+    def expire_last(self) -> None:
+        """The last message leaves both streams, as a deletion does whose time to live is over."""
+        wait_until(self.mirrored)
+        for name in (self.stream, self.model):
+            self._dcm.do(self._dcm.js.delete_msg(name, self.info(name).last_seq))
+
+    def delay_model(self) -> None:
+        """The model has the markers of the snapshots alone, and gets no more before :meth:`delete`."""
+        self._dcm.delete_stream(self.model)
+        source = StreamSource(name=self.stream, filter_subject=f"{self.stream}.{PARTITION}._snapshot.>")
+        self._dcm.do(self._dcm.js.add_stream(StreamConfig(name=self.model, mirror=source, max_msgs_per_subject=1)))
 
     def snapshot(self, *, until: str = base.SNAPSHOT_END) -> None:
         """Publish the truth. It ends after its begin, its entities or its end."""
@@ -81,6 +98,7 @@ class PublishedLog:
         after = {"id": entity_id, **(before or {}), **fields}
         self.truth[entity_id] = after
         self.seq += 1
+        self.written[entity_id] = self.seq
         self._publish(base.CREATED if before is None else base.UPDATED, before=before, after=after)
 
     def remove(self, entity_id: str) -> None:
@@ -88,9 +106,10 @@ class PublishedLog:
         self.seq += 1
         self._publish(base.DELETED, before=self.truth.pop(entity_id))
 
-    def publish_foreign(self, body: bytes) -> None:
+    def publish_foreign(self, body: bytes, entity_id: str = "foreign") -> None:
         """Publish a message that is no change."""
-        self._dcm.do(self._dcm.js.publish(f"{self.stream}.{PARTITION}.instance.foreign", body, timeout=deadline(10)))
+        subject = f"{self.stream}.{PARTITION}.instance.{entity_id}"
+        self._dcm.do(self._dcm.js.publish(subject, body, timeout=deadline(10)))
 
     def _publish(
         self, change: str, *, before: dict[str, Any] | None = None, after: dict[str, Any] | None = None
@@ -106,6 +125,7 @@ class PublishedLog:
             kind="instance" if entity else "",
             id=entity["id"] if entity else "",
             time=TIME,
+            previous_seq=self.written.get(entity["id"]) if entity and change == base.SNAPSHOT else None,
             delta={} if change == base.SNAPSHOT else {n: p for n, p in pairs.items() if p[0] != p[1]},
             before=before,
             after=after,

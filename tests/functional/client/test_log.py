@@ -3,21 +3,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import re
 import textwrap
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from nats.aio.client import Client
 
 from tests.functional.client.published_log import PARTITION, FollowedLog, PublishedLog, published_log, writing
 from tests.services.ensure import url_of
 from tests.services.servers import Server
 from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 from watcher_sync.client.log import LogEntry, LogReader
+from watcher_sync.client.log.follower import LogFollower, ModelBegins
+from watcher_sync.client.log.servers import Closed, connector
 from watcher_sync.log import base, formats
 
 PAGE = Path(__file__).parents[3] / "doc" / "source" / "user" / "log-client.rst"
@@ -152,6 +157,51 @@ def test_an_unfinished_snapshot_ends_when_the_publisher_ends_it(log: PublishedLo
         log.end_snapshot()
         reader.wait_for(log)
     assert [entry.change for entry in reader.entries] == ["snapshot_begin", *["snapshot"] * 4, "snapshot_end"]
+
+
+def test_a_model_whose_last_message_has_expired_ends_and_the_next_change_follows(log: PublishedLog) -> None:
+    log.fill(2)
+    log.snapshot()
+    log.remove("e-1")
+    log.expire_last()
+    with FollowedLog(log) as reader:
+        reader.wait(lambda: reader.snapshot_sizes == [1])
+        log.write("e-0", n=1)
+        reader.wait(lambda: reader.changes() == [log.seq])
+    assert reader.reasons() == ["no_position"]
+
+
+def test_a_follower_of_states_that_was_away_while_a_deletion_expired_reads_the_model_again(log: PublishedLog) -> None:
+    log.fill(2)
+    log.snapshot()
+    wait_until(log.mirrored)
+    epoch, seq, sequence = first(log, 4)[-1].position[PARTITION]
+    connected: list[tuple[asyncio.AbstractEventLoop, Client]] = []
+    is_away = threading.Event()
+
+    async def connect(closed: Closed) -> Client:
+        if is_away.is_set():
+            raise OSError("away")
+        client = await connector([log.url], {})(closed)
+        connected.append((asyncio.get_running_loop(), client))
+        return client
+
+    follower = LogFollower(connect, log.stream, [(epoch, seq, sequence)], states=True)
+    follower.start()
+    try:
+        wait_until(lambda: follower.is_connected)
+        is_away.set()
+        loop, client = connected[-1]
+        asyncio.run_coroutine_threadsafe(client.close(), loop).result()
+        log.remove("e-1")
+        log.expire_last()
+        log.purge()
+        is_away.clear()
+        received = follower.take(deadline(PATIENCE_SECONDS)) or []
+        assert isinstance(received[0], ModelBegins)
+        assert received[0].reason == "purged"
+    finally:
+        follower.close()
 
 
 def test_a_stream_that_was_created_again_is_read_from_its_model(log: PublishedLog) -> None:

@@ -18,7 +18,7 @@ from tests.waiting import deadline, wait_until
 from watcher_sync.conf import opts
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, SourceError
-from watcher_sync.log import formats
+from watcher_sync.log import base, formats
 from watcher_sync.sources.federation.listing import list_ids
 from watcher_sync.sources.federation.log_options import LOG_OPTIONS
 from watcher_sync.sources.federation.log_source import FederationLogSource
@@ -164,6 +164,44 @@ def test_a_listing_lacks_nothing_that_changed_while_the_model_was_read(log: Publ
     assert not again.listed
 
 
+def test_a_model_whose_last_message_has_expired_is_listed(log: PublishedLog, tmp_path: Path) -> None:
+    log.fill(2)
+    log.write("gone", n=1)
+    log.snapshot()
+    conf = configured(tmp_path, log)
+    with following(conf) as north:
+        north.wait_for(log)
+        log.remove("gone")
+        north.wait_for(log)
+    position = read_cursor(north.cursor)
+    log.expire_last()
+    log.purge()
+    with following(conf, north.cursor) as again:
+        wait_until(lambda: again.listed)
+    assert again.listed == [{"e-0", "e-1"}]
+    found = list_ids(conf, "north", ["instance"], time.monotonic() + deadline(10))
+    assert found.message >= position.message
+
+
+def test_the_listing_has_what_a_late_model_lacks(log: PublishedLog, tmp_path: Path) -> None:
+    log.snapshot()
+    log.fill(2)
+    log.delay_model()
+    with following(configured(tmp_path, log)) as north:
+        wait_until(lambda: north.listed)
+    assert north.listed == [{"e-0", "e-1"}]
+
+
+def test_a_model_that_lacks_what_the_changes_have_discarded_is_no_listing(log: PublishedLog, tmp_path: Path) -> None:
+    log.snapshot()
+    log.fill(2)
+    log.delay_model()
+    log.purge(mirrored=False)
+    with following(configured(tmp_path, log)) as north:
+        wait_until(lambda: f"{log.model} lacks messages" in north.source.status().detail)
+    assert not north.listed
+
+
 def test_a_snapshot_of_another_epoch_is_a_listing_with_newer_versions(log: PublishedLog, tmp_path: Path) -> None:
     log.fill(3)
     log.snapshot()
@@ -181,6 +219,48 @@ def test_a_snapshot_of_another_epoch_is_a_listing_with_newer_versions(log: Publi
     found = read_cursor(north.cursor)
     assert (found.epoch, found.number, found.sequence) == ("log/epoch-2", 1, 2)
     assert found.message > 0
+
+
+def test_a_state_of_a_snapshot_has_the_seq_of_its_last_change_as_its_version(log: PublishedLog, tmp_path: Path) -> None:
+    log.fill(3)
+    log.snapshot()
+    with following(configured(tmp_path, log)) as north:
+        north.wait_for(log)
+    assert [north.model[f"e-{n}"]["versions"] for n in range(3)] == [{"*": f"{n + 1:020d}"} for n in range(3)]
+
+
+def test_a_listing_has_what_changed_after_a_snapshot_that_was_published_meanwhile(
+    log: PublishedLog, tmp_path: Path
+) -> None:
+    log.fill(3)
+    log.snapshot()
+    conf = configured(tmp_path, log)
+    with following(conf) as north:
+        north.wait_for(log)
+    log.snapshot()
+    log.write("e-0", n=1)
+    wait_until(log.mirrored)
+    with following(conf, north.cursor) as again:
+        wait_until(lambda: again.sequence == log.seq)
+    assert again.listed == [{"e-0", "e-1", "e-2"}]
+
+
+def test_what_is_left_of_an_epoch_whose_begin_is_replaced_is_no_state(log: PublishedLog, tmp_path: Path) -> None:
+    log.fill(2)
+    log.snapshot()
+    conf = configured(tmp_path, log)
+    with following(conf) as north:
+        north.wait_for(log)
+    log.epoch = "epoch-2"
+    log.snapshot()
+    log.write("left", n=1)
+    del log.truth["left"]
+    log.epoch = "epoch-3"
+    log.snapshot()
+    wait_until(log.mirrored)
+    with following(conf, north.cursor) as again:
+        wait_until(lambda: again.listed)
+    assert (again.listed, again.of("left")) == ([{"e-0", "e-1"}], [])
 
 
 def test_a_purged_position_is_a_new_listing_in_the_same_epoch(log: PublishedLog, tmp_path: Path) -> None:
@@ -220,6 +300,74 @@ def test_a_foreign_message_is_undecodable_and_the_rest_follows(log: PublishedLog
     assert bad.data == b"nonsense"
     assert bad.undecodable is not None
     assert "is no change" in bad.undecodable
+
+
+def test_a_model_with_an_undecodable_message_is_no_listing(log: PublishedLog, tmp_path: Path) -> None:
+    log.fill(2)
+    log.snapshot()
+    log.publish_foreign(b"nonsense", "e-1")
+    with following(configured(tmp_path, log)) as north:
+        wait_until(lambda: "the message 7 of the stream is no change" in north.source.status().detail)
+        log.write("e-0", n=1)
+        wait_until(lambda: north.sequence == log.seq)
+        assert not north.listed
+        log.snapshot()
+        wait_until(lambda: north.listed)
+    assert north.listed == [{"e-0", "e-1"}]
+
+
+def test_an_undecodable_message_at_the_end_of_the_log_does_not_list_it_again(log: PublishedLog, tmp_path: Path) -> None:
+    log.fill(2)
+    log.snapshot()
+    conf = configured(tmp_path, log)
+    with following(conf) as north:
+        north.wait_for(log)
+        log.publish_foreign(b"nonsense")
+        wait_until(lambda: any(event.undecodable for event in north.events))
+    with following(conf, north.cursor) as again:
+        log.write("e-0", n=1)
+        wait_until(lambda: again.sequence == log.seq)
+    assert not again.listed
+
+
+def test_an_epoch_is_stored_with_the_first_state_that_it_leads(log: PublishedLog, tmp_path: Path) -> None:
+    """Else an engine that ends within the listing, and a change of the driver, would count the same number again."""
+    log.fill(3)
+    log.snapshot(until=base.SNAPSHOT)
+    with following(configured(tmp_path, log), "77@epoch-1") as north:
+        wait_until(lambda: len(north.model) == 3)
+    found = read_cursor(north.cursor)
+    assert (found.sequence, found.epoch, found.number) == (None, "log/epoch-1", 1)
+    assert [event.position is None for event in north.events] == [False, True, True]
+
+
+def test_a_region_restored_while_the_source_was_away_counts_before_its_listing_ends(
+    log: PublishedLog, tmp_path: Path
+) -> None:
+    log.fill(3)
+    log.snapshot()
+    conf = configured(tmp_path, log)
+    with following(conf) as north:
+        north.wait_for(log)
+    for number in range(3):
+        log.write("e-0", n=number)
+        log.write("e-1", n=number)
+    log.epoch = "epoch-2"
+    log.snapshot(until=base.SNAPSHOT)
+    wait_until(log.mirrored)
+    with following(conf, north.cursor) as again:
+        wait_until(lambda: len([each for each in again.events if each.read().get("region_epoch") == 1]) == 3)
+    found = read_cursor(again.cursor)
+    assert (found.sequence, found.epoch, found.number) == (None, "log/epoch-2", 1)
+
+
+def test_a_deletion_of_what_made_a_loop_is_no_loop(log: PublishedLog, tmp_path: Path) -> None:
+    log.write("a", n=1)
+    log.write("south:north:a", n=1)
+    log.snapshot()
+    log.remove("south:north:a")
+    with following(configured(tmp_path, log)) as north:
+        north.wait_for(log)
 
 
 def test_an_entity_of_a_foreign_project_is_followed_without_it(log: PublishedLog, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from watcher_sync.reconcile.federation import FederationReconciler
 from watcher_sync.reconcile.scheduling import Reconciliation
 from watcher_sync.sources.base import Source
 from watcher_sync.sources.federation.listing import Listing
+from watcher_sync.sources.federation.states import RegionCursor
 from watcher_sync.storage.drifts import list_drifts
 from watcher_sync.storage.writing.source_cursors import write_cursor
 
@@ -39,13 +40,14 @@ class Region:
         self.meanwhile: Callable[[], None] = lambda: None
         self.asked = 0
         self.seq = 7
+        self.message = 0
 
     def __call__(self, conf: cfg.ConfigOpts, source: str, kinds: Collection[str], deadline: float) -> Listing:
         self.asked += 1
         self.meanwhile()
         if self.failure:
             raise SourceError(self.failure)
-        return Listing({kind: ids for kind, ids in self.ids.items() if kind in kinds}, 3, self.seq)
+        return Listing({kind: ids for kind, ids in self.ids.items() if kind in kinds}, 3, self.seq, self.message)
 
 
 @pytest.fixture
@@ -198,6 +200,20 @@ def test_an_api_behind_the_source_deletes_nothing(site: Site, region: Region, re
         run(reconciler)
     assert site.model.count("aggregate") == 20
     region.seq = 8
+    assert run(reconciler).deleted == 1
+
+
+def test_a_log_is_behind_the_source_by_its_messages_whatever_their_seqs(
+    site: Site, region: Region, reconciler: FederationReconciler
+) -> None:
+    """The last change, a deletion, may have expired, so what is left has a lower seq."""
+    filled(site)
+    region.ids["aggregate"] = set("123456789")
+    write_cursor(site.store.database, site.store.tables, "north", RegionCursor(8, "log/e", message=30).text())
+    region.message = 29
+    with pytest.raises(ReconcileError, match="the region's log is at message 29, and the source at 30"):
+        run(reconciler)
+    region.message = 30
     assert run(reconciler).deleted == 1
 
 

@@ -30,7 +30,7 @@ from nats.js.errors import NotFoundError
 
 from watcher_sync.backoff import Backoff
 from watcher_sync.client.log.consumer import LogConsumer, LogLost
-from watcher_sync.client.log.servers import Connect, close
+from watcher_sync.client.log.servers import Connect, close, end_tasks
 
 NO_POSITION: Final = "no_position"
 """The reader was given no position."""
@@ -45,6 +45,8 @@ CHANGE_HEADER: Final = "Watcher-Sync-Change"
 
 _BEGIN: Final = "._snapshot.begin"
 _END: Final = "._snapshot.end"
+_ANY: Final = "*.>"
+"""All subjects. For ``>`` alone, a server has no last message if the stream's last one has expired."""
 _IN_SNAPSHOT: Final = ("snapshot_begin", "snapshot")
 """Changes whose message is never a position."""
 _TIMEOUT_SECONDS: Final = 5
@@ -73,6 +75,8 @@ class ModelBegins(NamedTuple):
 
 class ModelEnds(NamedTuple):
     """What was received is the whole model as of the last message."""
+
+    sequence: int  # up to which the stream was read; what follows the last message has expired
 
 
 Received = LogMessage | ModelBegins | ModelEnds
@@ -126,6 +130,8 @@ class LogFollower:
         """The message at the cursor; None: it is in the model only."""
         self._model_end: int | None = None
         """The last sequence of the model that is wanted; None: the changes are being read."""
+        self._model_tail = 0
+        """Where the changes continue the model. What it had between has expired."""
         self._is_complete = False
         """Whether the publisher has ended the snapshot that the model begins with."""
         self._settles_at: int | None = None
@@ -179,7 +185,7 @@ class LogFollower:
 
     def _run(self) -> None:
         self._loop.run_until_complete(asyncio.wait({self._task}))
-        self._loop.run_until_complete(_end_tasks())
+        self._loop.run_until_complete(end_tasks())
         with self._changed:
             # A setting that the library refuses, or a defect: the caller gets it.
             self._failure = None if self._task.cancelled() else self._task.exception()
@@ -239,7 +245,7 @@ class LogFollower:
         model = await js.stream_info(self._model_stream)
         self._reason = self._reason or await self._objection(js, info, model)
         if self._reason is not None:
-            await self._begin_model(js, info, self._reason)
+            await self._begin_model(js, info, model, self._reason)
         if self._model_end is not None:
             if self._model_end > self._cursor:
                 await self._consume(client, js, self._model_stream, self._take_entity)
@@ -261,7 +267,8 @@ class LogFollower:
         if self._model_end is not None:
             return REPLACED if self._is_behind(model.state.last_seq, self._model_end) else None
         if self._last is None:
-            return None
+            # Changes show a gap themselves, but states do not: a deletion may have expired.
+            return PURGED if self._states and info.state.first_seq > self._cursor + 1 else None
         found = await _message_at(js, self._stream, self._cursor)
         if found is None:
             return PURGED
@@ -289,9 +296,11 @@ class LogFollower:
         newest = max(sequence for _, _, sequence in self._places)
         return REPLACED if was_replaced or self._is_behind(info.state.last_seq, newest) else PURGED
 
-    async def _begin_model(self, js: JetStreamContext, info: StreamInfo, reason: str) -> None:
-        """:raises nats.errors.Error, LogLost: there is no model yet."""
-        last = await _last(js, self._model_stream, ">")
+    async def _begin_model(self, js: JetStreamContext, info: StreamInfo, model: StreamInfo, reason: str) -> None:
+        """:raises nats.errors.Error, LogLost: there is no model yet, or the changes do not continue it."""
+        if model.state.last_seq + 1 < info.state.first_seq:
+            raise LogLost(f"{self._model_stream} lacks messages that {self._stream} has discarded")
+        last = await _last(js, self._model_stream, _ANY)
         base = last.subject.rsplit(".", 2)[0] if last is not None and last.subject else ""
         begin = await _last(js, self._model_stream, base + _BEGIN)
         if last is None or begin is None:
@@ -299,6 +308,7 @@ class LogFollower:
         end = await _last(js, self._model_stream, base + _END)
         self._cursor = begin.seq or 0
         self._model_end = max(last.seq or 0, self._cursor)
+        self._model_tail = max(model.state.last_seq, self._model_end)
         self._is_complete = end is not None and self._cursor < (end.seq or 0) <= self._model_end
         self._settles_at = self._last = None
         self._is_whole = False
@@ -307,16 +317,16 @@ class LogFollower:
 
     async def _end_model(self, js: JetStreamContext) -> None:
         model = await js.stream_info(self._model_stream)
-        assert self._model_end is not None
-        self._cursor, self._model_end = self._model_end, None
+        change = await _last(js, self._stream, _ANY)  # the model may be late
+        self._cursor, self._model_end = self._model_tail, None
         if self._is_complete:
-            self._settles_at = model.state.last_seq
+            self._settles_at = max(model.state.last_seq, (change.seq if change is not None else None) or 0)
             self._settle()
 
     def _settle(self) -> None:
         if self._settles_at is not None and self._cursor >= self._settles_at:
             self._settles_at = None
-            self._put(ModelEnds())
+            self._put(ModelEnds(self._cursor))
             self._set_whole(True)
 
     def _set_whole(self, is_whole: bool) -> None:
@@ -388,11 +398,3 @@ async def _last(js: JetStreamContext, stream: str, subject: str) -> RawStreamMsg
         return await js.get_last_msg(stream, subject)
     except NotFoundError:
         return None
-
-
-async def _end_tasks() -> None:
-    """End the tasks that the library has left, such as those of subscriptions."""
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in left:
-        task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)

@@ -133,6 +133,8 @@ class Follower(RegionFollower):
 
         :param guard: read at each listing.
         """
+        if cursor.message:  # of a follower of the log, whose epoch the API does not know
+            cursor = msgspec.structs.replace(cursor, sequence=None, message=0)
         super().__init__(settings, emit, cursor, guard, backoff_max=settings.backoff_max, jitter=jitter)
         self._settings = settings
         self._region = region

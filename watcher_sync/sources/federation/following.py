@@ -76,6 +76,8 @@ class RegionFollower(abc.ABC):
         self._project_detail = ""
         self._cursor = cursor
         self._make.region_epoch = cursor.number
+        self._is_new_epoch = False
+        """Whether the next event is the first one of an epoch."""
         self._guard = guard
         self._backoff = Backoff(FIRST_PAUSE_SECONDS, backoff_max, uniform=jitter)
         self._outage: type[Exception] | None = None
@@ -120,6 +122,7 @@ class RegionFollower(abc.ABC):
         """Go on in the epoch that the region has now. Versions of a later one are newer than all of before."""
         before, self._cursor = self._cursor, self._cursor.at_epoch(epoch, datetime.datetime.now(datetime.UTC))
         self._make.region_epoch = self._cursor.number
+        self._is_new_epoch = self._is_new_epoch or self._cursor != before
         if self._cursor.number != before.number:
             LOG.warning(
                 "source %s: the database of the region went back in time; its epoch is %s, it was %s",
@@ -140,11 +143,20 @@ class RegionFollower(abc.ABC):
         for portion in portions(events, _EMIT_SIZE):
             if self._stopping.is_set():
                 raise IntakeClosed
+            if self._is_new_epoch:
+                portion[:1] = [self._with_epoch(portion[0])]
             self._emit_events(portion)
             if self._make.has_foreign_project and not self._project_detail:
                 self._project_detail = "the region has entities of other projects, which are followed without a project"
                 LOG.warning("source %s: %s", self._site.source, self._project_detail)
             self.last_event_at = datetime.datetime.now(datetime.UTC)
+
+    def _with_epoch(self, event: Event) -> Event:
+        """The first event of an epoch, with a position that begins with a listing in it: its number is used now."""
+        self._is_new_epoch = False
+        if event.position is not None:
+            return event
+        return msgspec.structs.replace(event, position=msgspec.structs.replace(self._cursor, sequence=None).text())
 
     # State
 

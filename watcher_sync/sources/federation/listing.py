@@ -26,6 +26,8 @@ class Listing(msgspec.Struct):
     """Calls of the region's API, or readings of its log."""
     seq: int | None = None
     """The lowest head of the region's journal that a page had, or that of its log; None: there was no page."""
+    message: int = 0
+    """Up to which message the stream of the log was read; 0: the region was listed by its API."""
 
 
 def list_ids(conf: cfg.ConfigOpts, source: str, kinds: Collection[str], deadline: float) -> Listing:
@@ -42,8 +44,8 @@ def list_ids(conf: cfg.ConfigOpts, source: str, kinds: Collection[str], deadline
         from watcher_sync.sources.federation.region_log import list_log
 
         opts.register_source(conf, source, LOG_OPTIONS)
-        ids, seq = list_log(LogSettings(source, group), kinds, deadline)
-        return Listing(ids, requests=1, seq=seq)
+        ids, seq, message = list_log(LogSettings(source, group), kinds, deadline)
+        return Listing(ids, requests=1, seq=seq, message=message)
     opts.register_source(conf, source, OPTIONS)
     # Imported here: the client loads for long, and most processes only read the options.
     from watcher_sync.client import ClientError

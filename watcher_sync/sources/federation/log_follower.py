@@ -11,7 +11,7 @@ The position moves with the changes, and with a whole model at its end. A thread
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -60,6 +60,8 @@ class RegionLogFollower(RegionFollower):
         self._ids: dict[str, set[str]] | None = None
         """Kind -> the ids of the whole model that is being read; None: none is."""
         self._began = datetime.datetime.now(datetime.UTC)
+        self._partial_detail = ""
+        """Why the model that was read last is no listing; empty: it is one."""
 
     def _attempt(self) -> float:
         try:
@@ -77,6 +79,7 @@ class RegionLogFollower(RegionFollower):
         return self._backoff.failed()
 
     def _follow(self) -> None:
+        self._log, self._ids = RegionLog(), None  # what an error has interrupted is received again
         follower = follow_log(self._settings, self._places())
         try:
             while not self._stopping.is_set():
@@ -110,6 +113,8 @@ class RegionLogFollower(RegionFollower):
                 continue
             if change.change == SNAPSHOT_BEGIN:
                 self._place(events)
+                self._emit(events)
+                events = []
                 self._begin(change)
             elif change.change == SNAPSHOT_END:
                 events += self._end(change)
@@ -128,10 +133,13 @@ class RegionLogFollower(RegionFollower):
             if events:
                 events[-1] = msgspec.structs.replace(events[-1], position=self._cursor.text())
 
+    def _details(self) -> Iterable[str]:
+        return (*super()._details(), self._partial_detail)
+
     def _begin(self, change: PublishedChange) -> None:
         self._enter_epoch(_EPOCH_OF_LOG + change.epoch)
         self._began = datetime.datetime.now(datetime.UTC)
-        self._ids = {kind: set() for kind in self._kinds}
+        self._ids, self._partial_detail = {kind: set() for kind in self._kinds}, ""
         LOG.info("source %s: reading the model of the region", self._site.source)
 
     def _end(self, change: PublishedChange) -> list[Event]:
@@ -140,6 +148,9 @@ class RegionLogFollower(RegionFollower):
             return []
         count = sum(map(len, ids.values()))
         LOG.info("source %s: read %d entities at seq %d", self._site.source, count, change.seq)
+        if self._partial_detail:
+            LOG.warning("source %s: %s", self._site.source, self._partial_detail)
+            return []
         percent = self._guard.max_delete_percent
         return [self._make.listed(kind, found, change.seq, self._began, percent) for kind, found in ids.items()]
 
@@ -148,7 +159,8 @@ class RegionLogFollower(RegionFollower):
         return self._cursor.epoch == _EPOCH_OF_LOG + change.epoch
 
     def _event_of(self, change: PublishedChange) -> Event:
-        self._require_no_loop(change.id)
+        if change.exists:
+            self._require_no_loop(change.id)
         if self._ids is not None:
             found = self._ids.setdefault(change.kind, set())
             (found.add if change.exists else found.discard)(change.id)
@@ -167,6 +179,6 @@ class RegionLogFollower(RegionFollower):
 
     def _undecodable(self, received: Received, why: str) -> Event:
         assert isinstance(received, LogMessage)
-        event = self._make.undecodable(received.sequence, received.data, why)
-        self._log.message = received.sequence
-        return event
+        if self._ids is not None:
+            self._partial_detail = f"nothing is deleted by the model of the region, it is not complete: {why}"
+        return self._make.undecodable(received.sequence, received.data, why)

@@ -71,8 +71,10 @@ class RegionLog:
         return change if change.kind or not received.of_model else None
 
 
-def list_log(settings: LogSettings, kinds: Collection[str], deadline: float) -> tuple[dict[str, set[str]], int]:
-    """The ids of all entities of some kinds in the log, and the seq of the journal up to which they are.
+def list_log(settings: LogSettings, kinds: Collection[str], deadline: float) -> tuple[dict[str, set[str]], int, int]:
+    """The ids of all entities of some kinds in the log, and up to where: the seq of the journal, and of the stream.
+
+    The last change may have expired, so the journal may be further.
 
     :param deadline: ``time.monotonic()`` by which the reading has to end.
     :raises SourceError: the reading is not complete.
@@ -86,7 +88,7 @@ def list_log(settings: LogSettings, kinds: Collection[str], deadline: float) -> 
                 if change is None:
                     continue
                 if change.change == SNAPSHOT_END:
-                    return ids, log.seq
+                    return ids, log.seq, received.sequence if isinstance(received, ModelEnds) else log.message
                 if change.change == SNAPSHOT_BEGIN:
                     ids = {kind: set() for kind in kinds}
                 elif change.kind in ids:

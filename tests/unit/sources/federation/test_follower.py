@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
@@ -13,7 +14,8 @@ import msgspec
 import pytest
 
 from tests.waiting import deadline, wait_until
-from watcher_sync.client import ClientError, Gone, Unreachable
+from watcher_sync.api.http.positions import EPOCH
+from watcher_sync.client import BadRequest, ClientError, Gone, Unreachable
 from watcher_sync.client.models import Source
 from watcher_sync.client.watch import EventType, Unauthenticated, WatchError, WatchEvent
 from watcher_sync.events import Event
@@ -181,6 +183,8 @@ class FakeRegion:
     def changes(self, since: int, epoch: str = "") -> RegionChanges:
         if self.is_away:
             raise Unreachable("no route")
+        if not re.fullmatch(EPOCH["pattern"], epoch):
+            raise BadRequest(400, "epoch: not an epoch")
         if epoch and epoch != self.epoch:
             raise Gone(410, f"the journal is of the epoch {self.epoch}")
         with self.lock:
@@ -553,6 +557,17 @@ def test_a_region_of_another_epoch_is_listed_and_what_it_says_is_newer() -> None
         wait_until(lambda: following.position() == 3 and again.watching)
     assert (again.read[0], again.positions, again.epochs) == (2, [3], ["e1"])
     assert following.events[-1].read()["region_epoch"] == 1
+
+
+def test_a_position_in_the_log_of_a_region_begins_with_a_listing_that_is_newer() -> None:
+    region = FakeRegion()
+    region.epoch = "e1"
+    region.write("a", "b")
+    with Following(region, "2@log/e1@@@@7") as following:
+        wait_until(lambda: following.position() == 2)
+    found = read_cursor(following.cursor())
+    assert (found.epoch, found.number, found.message) == ("e1", 1, 0)
+    assert [each.read()["region_epoch"] for each in following.events] == [1, 1, 1]
 
 
 def test_a_region_that_tells_its_epoch_for_the_first_time_is_the_same() -> None:
