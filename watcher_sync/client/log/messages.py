@@ -93,6 +93,8 @@ def decoded(message: bytes, sequence: int) -> PublishedChange:
     try:
         document = _decode(message)
         if document.data is not None:
+            if bytes(document.data.entity)[:1] not in (b"{", b"n"):
+                raise ValueError("the entity is no object")
             document.data.time = document.time
             return document.data
         if isinstance(document.source, _Source):

@@ -22,7 +22,7 @@ from watcher_sync.exceptions import SourceError
 from watcher_sync.sources.federation.following import logger_for_debugging
 from watcher_sync.sources.federation.log_options import LogSettings
 from watcher_sync.sources.nats.api import JetStreamAnswer, JetStreamApi
-from watcher_sync.sources.nats.connection import connect, describe
+from watcher_sync.sources.nats.connection import NatsConnection, connect, describe
 from watcher_sync.sources.session import NotReady
 
 _TIMEOUT_SECONDS: Final = 5.0
@@ -38,7 +38,13 @@ def follow_log(settings: LogSettings, places: Sequence[tuple[str, int, int]]) ->
     """
 
     async def connected(closed: Closed) -> Client:
-        return await connect(settings, f"source {settings.site.source}", closed=lambda: closed(None))
+        connection: NatsConnection | None = None
+
+        def ended() -> None:
+            closed(connection.why if connection is not None else None)
+
+        connection = await connect(settings, f"source {settings.site.source}", closed=ended)
+        return connection
 
     follower = LogFollower(
         connected, settings.stream, places, states=True, prefix=settings.api_prefix, logger=_LOG

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is no change in a log is an error that names the message."""
+
+from __future__ import annotations
+
+import datetime
+
+import msgspec
+import pytest
+
+from watcher_sync.client.log.messages import UnknownMessage, decoded
+from watcher_sync.log import base, formats
+
+CHANGE = base.LogChange(
+    partition="p",
+    epoch="e",
+    seq=7,
+    change=base.UPDATED,
+    kind="instance",
+    id="i",
+    time=datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC),
+    delta={"n": (1, 2)},
+    before={"id": "i", "n": 1, "project_id": "q"},
+    after={"id": "i", "n": 2, "project_id": "q"},
+    project_id="q",
+)
+
+
+@pytest.mark.parametrize("format_name", [formats.CLOUDEVENTS, formats.DEBEZIUM])
+def test_both_formats_say_the_same(format_name: str) -> None:
+    found = decoded(formats.encoder_of(format_name)(CHANGE), 1)
+    assert (found.partition, found.epoch, found.seq, found.change) == ("p", "e", 7, "updated")
+    assert (found.kind, found.id, found.project_id, found.time) == ("instance", "i", "q", CHANGE.time)
+    decoded_fields = [msgspec.json.decode(each) for each in (found.old, found.new, found.entity)]
+    assert decoded_fields == [{"n": 1}, {"n": 2}, CHANGE.after]
+    assert found.exists
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"nonsense",
+        b"[]",
+        b"{}",
+        b'{"data": {"partition": "p", "epoch": "e", "seq": "x", "change": "created"}}',
+        b'{"data": {"partition": "p", "epoch": "e", "seq": 1, "change": "created", "kind": "k", "entity": 7}}',
+        b'{"op": "c", "source": {"name": "p", "epoch": "e", "seq": 1}, "after": 7}',
+        b'{"op": "m", "source": {"name": "p", "epoch": "e", "seq": 1}}',
+    ],
+)
+def test_what_is_no_change_is_an_error(message: bytes) -> None:
+    with pytest.raises(UnknownMessage, match="the message 12 of the stream is no change"):
+        decoded(message, 12)
