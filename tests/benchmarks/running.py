@@ -9,9 +9,12 @@ process. On a machine with other load the processor time varies less.
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.benchmarks.places import Place
@@ -49,6 +52,19 @@ def running_engine(place: Place) -> Iterator[Engine]:
         engine.stop()
         thread.join(_PATIENCE)
         place.store.database.dispose()
+
+
+@contextlib.contextmanager
+def running_program(place: Place, name: str) -> Iterator[None]:
+    """An executable with the configuration of a place, in a process of its own."""
+    program = Path(sys.executable).with_name(name)
+    with place.file.with_name(f"{name}.log").open("wb") as out:
+        process = subprocess.Popen([str(program), "--config-file", str(place.file)], stdout=out, stderr=out)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
 
 
 def counted(engine: Engine) -> tuple[int, int]:
