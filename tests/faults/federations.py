@@ -67,7 +67,7 @@ class Federation:
 
     def is_equal(self) -> bool:
         """Whether the global model is the union of the regions."""
-        return is_union(self.whole, self.regions, with_versions=self._has_versions)
+        return is_union(self.whole, self.regions, versions=self._has_versions)
 
     def kill_in_turn(self, rng: random.Random, rounds: int, nodes: Sequence[Server] = (), progress: float = 15) -> int:
         """Kill some processes of each member, and each node, and start them again after up to a second.

@@ -112,7 +112,7 @@ def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str) -> MakeSource:
         if store is None:
             return cls(name, conf)
         source = cls(name, conf, cursor=_cursor_of(store, name, cls))
-        source.stored_fields = digest_of_fields(store.kinds)
+        source.stored_fields, source.stored_kinds = digest_of_fields(store.kinds), tuple(store.kinds)
         return source
 
     return make

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reconciler of followed installations: each source of the driver ``federation`` is one scope.
+"""The reconciler of followed installations: each source that follows one is a scope.
 
 A run lists the ids of the region, and deletes the entities of the site that the region does not have. It holds the
 deletions back that the delete guard refuses, and stores them as drifts. It creates and updates nothing: that is the
@@ -29,7 +29,8 @@ from watcher_sync.model.changes import Change, Outcome
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Reconciler, Report
-from watcher_sync.sources.federation.listing import Listing, followed_sites, list_ids
+from watcher_sync.sources.federation.listing import Listing, list_ids
+from watcher_sync.sources.federation.region_source import followed_sites
 from watcher_sync.sources.federation.states import read_cursor
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts

@@ -94,6 +94,9 @@ class Source(abc.ABC):
     stored_fields: str = ""
     """A digest of the kinds and fields that the engine stores. The engine sets it before the start."""
 
+    stored_kinds: Collection[str] = ()
+    """The names of these kinds. The engine sets them before the start."""
+
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:param name: the source's name; its options are ``conf['source_' + name]``.
 

@@ -88,6 +88,10 @@ class PublishedLog:
         self.seq += 1
         self._publish(base.DELETED, before=self.truth.pop(entity_id))
 
+    def publish_foreign(self, body: bytes) -> None:
+        """Publish a message that is no change."""
+        self._dcm.do(self._dcm.js.publish(f"{self.stream}.{PARTITION}.instance.foreign", body, timeout=deadline(10)))
+
     def _publish(
         self, change: str, *, before: dict[str, Any] | None = None, after: dict[str, Any] | None = None
     ) -> None:

@@ -232,11 +232,11 @@ def quantile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def dumped(store: Store, kind: str, site: str | None = None, *, with_versions: bool = True) -> list[dict[str, Any]]:
-    """The entities of a kind with their versions, without signs of life.
+def dumped(store: Store, kind: str, site: str | None = None, *, versions: bool = True) -> list[dict[str, Any]]:
+    """The entities of a kind, without signs of life.
 
     :param site: prefix ids and references, as an installation does that follows this one; None: they stay.
-    :param with_versions: False for an installation that follows a log, which has other versions.
+    :param versions: with them, too. One that follows a log has others.
     """
     snapshot = store.load().snapshot()
     found = []
@@ -244,33 +244,29 @@ def dumped(store: Store, kind: str, site: str | None = None, *, with_versions: b
         entity = snapshot.get(kind, document["id"])
         assert entity is not None
         shown = document if site is None else _prefixed(document, site)
-        found.append({**shown, "last_heard": None, **({"versions": entity.versions} if with_versions else {})})
+        found.append({**shown, "last_heard": None, "versions": entity.versions if versions else None})
     return found
 
 
 def has_union(
-    whole: Store, parts: Mapping[str, Store], kinds: Collection[str] = KINDS, *, with_versions: bool = True
+    whole: Store, parts: Mapping[str, Store], kinds: Collection[str] = KINDS, *, versions: bool = True
 ) -> bool:
-    """Whether a model has all entities of those that it follows, and no others.
+    """Whether a model has all entities of those that it follows, in the same versions, and no others.
 
     :param parts: site -> its database.
-    :param with_versions: whether the versions are compared, too.
+    :param versions: whether these count.
     """
     for kind in kinds:
-        union = [
-            document
-            for site, part in parts.items()
-            for document in dumped(part, kind, site, with_versions=with_versions)
-        ]  # fmt: skip
-        if sorted(union, key=lambda each: each["id"]) != dumped(whole, kind, with_versions=with_versions):
+        union = [document for site, part in parts.items() for document in dumped(part, kind, site, versions=versions)]
+        if sorted(union, key=lambda each: each["id"]) != dumped(whole, kind, versions=versions):
             return False
     return True
 
 
-def is_union(whole: Member, parts: Mapping[str, Member], *, with_versions: bool = True) -> bool:
+def is_union(whole: Member, parts: Mapping[str, Member], *, versions: bool = True) -> bool:
     """As :func:`has_union`."""
     stores = {site: part.site.store for site, part in parts.items()}
-    return has_union(whole.site.store, stores, with_versions=with_versions)
+    return has_union(whole.site.store, stores, versions=versions)
 
 
 def unreal_deletions(whole: Member, parts: Mapping[str, Member]) -> list[tuple[str, str]]:

@@ -12,12 +12,15 @@
 It needs nats-py and msgspec, and neither the API nor the database of what publishes.
 
 ``consumer``  A pull consumer of one stream: overlapping requests, heartbeats, losses
-``entries``   ``LogEntry``: one change, or a part of a snapshot, as a typed struct; the decoding of both formats
+``entries``   ``LogEntry``: one change, or a part of a snapshot, as a typed struct
 ``follower``  The thread that reads the streams in order, and connects again
+``messages``  The decoding of a message, in both formats
 ``reader``    ``LogReader``: the iterator
+``servers``   The connection to one of the servers of a cluster
 """
 
-from watcher_sync.client.log.entries import LogEntry, LogReading, UnknownMessage
+from watcher_sync.client.log.entries import LogEntry, LogReading
+from watcher_sync.client.log.messages import UnknownMessage
 from watcher_sync.client.log.reader import LogReader
 
 __all__ = ["LogReader", "LogEntry", "LogReading", "UnknownMessage"]

@@ -38,6 +38,7 @@ class LogLost(Exception):
 class LogConsumer:
     """One connection's use of one consumer.
 
+    :param prefix: of the subjects of JetStream's interface.
     :param take: gets each message and its sequence in the stream.
     :param alive: is called when a heartbeat says that there is no message.
     :param in_hand: how many messages were taken and not processed yet.
@@ -47,12 +48,14 @@ class LogConsumer:
         self,
         client: Client,
         js: JetStreamContext,
+        prefix: str,
         take: Callable[[Msg, int], None],
         alive: Callable[[], None],
         in_hand: Callable[[], int],
     ) -> None:
         self._client = client
         self._js = js
+        self._prefix = prefix
         self._take = take
         self._alive = alive
         self._in_hand = in_hand
@@ -63,6 +66,8 @@ class LogConsumer:
         self._requested = 0
         """Messages that the open requests may still bring."""
         self._delivered = 0
+        self.pending = 0
+        """Messages of the stream that follow the last one."""
         self._largest = 1
         self._active_at = 0.0
         """When the server sent something, or was asked again."""
@@ -98,7 +103,7 @@ class LogConsumer:
         )
         while not self._is_over:
             self._wake.clear()
-            await self._request(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer.name}", inbox)
+            await self._request(f"{self._prefix}.CONSUMER.MSG.NEXT.{stream}.{consumer.name}", inbox)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_HEARTBEAT_SECONDS):
                     await self._wake.wait()
@@ -131,7 +136,7 @@ class LogConsumer:
         self._requested -= 1
         self._delivered += 1
         self._largest = max(self._largest, len(message.data))
-        sequence, delivered = _sequences_of(message.reply)
+        sequence, delivered, self.pending = _numbers_of(message.reply)
         if delivered != self._delivered:
             self.end(LogLost("messages were lost on their way"))
             return
@@ -152,8 +157,11 @@ class LogConsumer:
             self.end(LogLost(f"the server ended a request: {status} {headers.get('Description', '')}".rstrip()))
 
 
-def _sequences_of(reply: str) -> tuple[int, int]:
-    """The sequences of a message in the stream and for the consumer: of 9 tokens, or 12 with a domain."""
+def _numbers_of(reply: str) -> tuple[int, int, int]:
+    """Of a message: its sequences in the stream and for the consumer, and how many follow.
+
+    The subject has 9 tokens, or 12 with a domain.
+    """
     tokens = reply.split(".")
     first = 5 if len(tokens) == 9 else 7
-    return int(tokens[first]), int(tokens[first + 1])
+    return int(tokens[first]), int(tokens[first + 1]), int(tokens[first + 3])

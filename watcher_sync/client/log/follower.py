@@ -2,10 +2,13 @@
 """The thread that reads a log from JetStream in order: the current model, then each message of the changes once.
 
 The stream of the model mirrors that of the changes, with the last message of each subject and the same sequences. So
-the model is read from the begin of the last snapshot up to a sequence, and the changes after that sequence.
+the model is read from the begin of the last snapshot up to a sequence, and the changes after it.
 
-A consumer continues after the last message that arrived. A message that is not the next of the stream means that
-messages were discarded. The model is then read again, as after a stream that was created again or went back in time.
+A message that is not the next means that messages were discarded. The model is then read again, as after a stream
+that went back in time.
+
+A follower of states reads the model all the time: an entity that changed several times arrives once. Within a
+snapshot it reads the changes, of which none moves.
 """
 
 from __future__ import annotations
@@ -14,10 +17,9 @@ import asyncio
 import contextlib
 import datetime
 import logging
-import random
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -28,6 +30,7 @@ from nats.js.errors import NotFoundError
 
 from watcher_sync.backoff import Backoff
 from watcher_sync.client.log.consumer import LogConsumer, LogLost
+from watcher_sync.client.log.servers import Connect, close
 
 NO_POSITION: Final = "no_position"
 """The reader was given no position."""
@@ -47,7 +50,6 @@ _IN_SNAPSHOT: Final = ("snapshot_begin", "snapshot")
 _TIMEOUT_SECONDS: Final = 5
 _MAX_DOUBTS: Final = 5
 """So often in a row a stream may end before what was read: a new leader has to apply first what it has."""
-_CLOSE_SECONDS: Final = 1.0
 _JOIN_SECONDS: Final = 10.0
 
 LOG = logging.getLogger(__name__)
@@ -84,16 +86,31 @@ class LogFollower:
     """Reads one log in a thread of its own until it is closed. One thread takes what was received."""
 
     def __init__(
-        self, servers: Sequence[str], stream: str, options: Mapping[str, Any], places: Sequence[tuple[str, int, int]]
+        self,
+        connect: Connect,
+        stream: str,
+        places: Sequence[tuple[str, int, int]],
+        *,
+        states: bool = False,
+        prefix: str = "$JS.API",
+        logger: logging.Logger = LOG,
     ) -> None:
-        """:param options: for the client library's ``connect``.
+        """:param connect: connects to JetStream.
 
         :param places: where to continue: (epoch, seq, sequence). The first one that the stream has is taken.
+        :param states: pass the newest state of each entity, instead of each change.
+        :param prefix: of the subjects of JetStream's interface.
         """
-        self._servers = list(servers)
+        self.is_connected = False
+        """Whether the log answers. For any thread, as the next one."""
+        self.problem = ""
+        """Why it does not; empty: it was not asked yet, or answers."""
+        self._connect = connect
         self._stream = stream
         self._model_stream = stream + MODEL_SUFFIX
-        self._options = dict(options)
+        self._states = states
+        self._prefix = prefix
+        self._log = logger
         self._places = list(places)
         self._changed = threading.Condition()
         """Guards the next three."""
@@ -113,9 +130,10 @@ class LogFollower:
         """Whether the publisher has ended the snapshot that the model begins with."""
         self._settles_at: int | None = None
         """The changes up to this sequence make the model whole."""
+        self._is_whole = True
+        """Whether what was received up to the cursor is a whole model: not within a snapshot."""
         self._reason: str | None = None
         """Why the model is to be read first; None: only if the stream does not continue."""
-        self._complaint: Exception | None = None
         self._consumer: LogConsumer | None = None
         """The latest."""
         self._doubts = 0
@@ -143,6 +161,11 @@ class LogFollower:
             if not self._ended:
                 self._loop.call_soon_threadsafe(self._ask)
         return received
+
+    @property
+    def pending(self) -> int:
+        """Messages that wait in the stream, as the last one said, and here. For any thread."""
+        return (self._consumer.pending if self._consumer is not None else 0) + len(self._received)
 
     def close(self) -> None:
         """Ends the thread. Any thread may call it, and more than once."""
@@ -172,62 +195,30 @@ class LogFollower:
                 self._changed.notify_all()
 
     def _recover(self) -> None:
+        self.is_connected, self.problem = True, ""
         if self._backoff.failures:
             self._backoff.succeeded()
-            LOG.info("log %s: recovered", self._stream)
+            self._log.info("log %s: recovered", self._stream)
 
     async def _follow(self) -> None:
         while True:
             try:
                 async with contextlib.AsyncExitStack() as stack:
-                    client = await self._connect(stack)
-                    await self._read(client, client.jetstream(timeout=_TIMEOUT_SECONDS))
+                    client = await self._connect(self._lost)
+                    stack.push_async_callback(close, client)
+                    await self._read(client, client.jetstream(timeout=_TIMEOUT_SECONDS, prefix=self._prefix))
             except _ModelNeeded as exc:
                 self._reason = str(exc)
-                LOG.warning("log %s: the model is read again: %s", self._stream, exc)
+                self._log.warning("log %s: the model is read again: %s", self._stream, exc)
             except (NatsError, OSError, LogLost) as exc:
+                self.is_connected, self.problem = False, str(exc) or type(exc).__name__
                 pause = self._backoff.failed()
                 level = logging.WARNING if self._backoff.failures == 1 else logging.DEBUG
-                LOG.log(level, "log %s: unavailable, retrying: %s", self._stream, self._complaint or exc)
+                self._log.log(level, "log %s: unavailable, retrying: %s", self._stream, self.problem)
                 await asyncio.sleep(pause)
 
-    async def _connect(self, stack: contextlib.AsyncExitStack) -> Client:
-        """Connect to one of the servers, in any order. The library alone would try one that is away for two minutes.
-
-        :raises nats.errors.Error, OSError: no server accepts us.
-        """
-        failure: Exception = LogLost("no server is given")
-        for server in random.sample(self._servers, len(self._servers)):
-            try:
-                return await self._connect_to(server, stack)
-            except (NatsError, OSError) as exc:
-                failure = exc
-        raise failure
-
-    async def _connect_to(self, server: str, stack: contextlib.AsyncExitStack) -> Client:
-        client = Client()
-        self._complaint = None
-
-        async def complain(error: Exception) -> None:
-            self._complaint = error
-
-        async def on_closed() -> None:
-            self._end(LogLost("disconnected"))
-
-        stack.push_async_callback(_close, client)
-        async with asyncio.timeout(4 * _TIMEOUT_SECONDS):
-            await client.connect(
-                servers=[server],
-                allow_reconnect=False,
-                max_reconnect_attempts=1,
-                reconnect_time_wait=0,
-                connect_timeout=_TIMEOUT_SECONDS,
-                ping_interval=15,
-                error_cb=complain,
-                closed_cb=on_closed,
-                **self._options,
-            )
-        return client
+    def _lost(self, why: Exception | None) -> None:
+        self._end(LogLost(f"disconnected: {why}" if why is not None else "disconnected"))
 
     def _end(self, error: Exception | None) -> None:
         if self._consumer is not None:
@@ -250,9 +241,14 @@ class LogFollower:
         if self._reason is not None:
             await self._begin_model(js, info, self._reason)
         if self._model_end is not None:
-            await self._consume(client, js, self._model_stream)
+            if self._model_end > self._cursor:
+                await self._consume(client, js, self._model_stream, self._take_entity)
             await self._end_model(js)
-        await self._consume(client, js, self._stream)
+        while True:
+            if self._states and self._is_whole:
+                await self._consume(client, js, self._model_stream, self._take_state)
+            else:
+                await self._consume(client, js, self._stream, self._take_change)
 
     async def _objection(self, js: JetStreamContext, info: StreamInfo, model: StreamInfo) -> str | None:
         """Why the reading cannot continue where it was; None: it can."""
@@ -305,6 +301,7 @@ class LogFollower:
         self._model_end = max(last.seq or 0, self._cursor)
         self._is_complete = end is not None and self._cursor < (end.seq or 0) <= self._model_end
         self._settles_at = self._last = None
+        self._is_whole = False
         self._created, self._reason = info.created, None
         self._put(ModelBegins(begin.data or b"", reason))
 
@@ -320,18 +317,25 @@ class LogFollower:
         if self._settles_at is not None and self._cursor >= self._settles_at:
             self._settles_at = None
             self._put(ModelEnds())
+            self._set_whole(True)
+
+    def _set_whole(self, is_whole: bool) -> None:
+        """Note whether the model is whole. A follower of states goes on in the other stream."""
+        if is_whole != self._is_whole:
+            self._is_whole = is_whole
+            if self._states:
+                self._end(None)
 
     # What arrives.
 
-    async def _consume(self, client: Client, js: JetStreamContext, stream: str) -> None:
-        """Receive the messages of a stream after the cursor, until the model has ended.
+    async def _consume(
+        self, client: Client, js: JetStreamContext, stream: str, take: Callable[[Msg, int], None]
+    ) -> None:
+        """Receive the messages of a stream after the cursor, until :meth:`_end`.
 
         :raises LogLost, _ModelNeeded: the consumer is over.
         """
-        if self._model_end == self._cursor:
-            return
-        take = self._take_change if self._model_end is None else self._take_entity
-        self._consumer = LogConsumer(client, js, take, self._recover, lambda: len(self._received))
+        self._consumer = LogConsumer(client, js, self._prefix, take, self._recover, lambda: len(self._received))
         await self._consumer.run(stream, self._cursor + 1)
 
     def _take_entity(self, message: Msg, sequence: int) -> None:
@@ -348,12 +352,22 @@ class LogFollower:
         if sequence != self._cursor + 1:
             self._end(_ModelNeeded(PURGED))
             return
+        self._pass_on(message, sequence)
+        if message.subject.endswith(_BEGIN):
+            self._settles_at = None
+            self._set_whole(False)
+        elif message.subject.endswith(_END):
+            self._set_whole(True)
+        self._settle()
+
+    def _take_state(self, message: Msg, sequence: int) -> None:
+        if sequence > self._cursor:
+            self._pass_on(message, sequence)
+            self._set_whole(not message.subject.endswith(_BEGIN))
+
+    def _pass_on(self, message: Msg, sequence: int) -> None:
         self._cursor, self._last = sequence, message
         self._put(LogMessage(sequence, message.data, of_model=False))
-        if self._settles_at is not None:
-            if message.subject.endswith(_BEGIN):
-                self._settles_at = None
-            self._settle()
 
 
 def _label(headers: Mapping[str, str] | None) -> tuple[str | None, str | None]:
@@ -382,10 +396,3 @@ async def _end_tasks() -> None:
     for task in left:
         task.cancel()
     await asyncio.gather(*left, return_exceptions=True)
-
-
-async def _close(client: Client) -> None:
-    """Close, in bounded time: the library may wait for an end that never comes."""
-    with contextlib.suppress(NatsError, OSError):
-        async with asyncio.timeout(_CLOSE_SECONDS):
-            await client.close()

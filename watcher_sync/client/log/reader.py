@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from watcher_sync.client.log.entries import LogEntry, LogPlaces, LogReading
 from watcher_sync.client.log.follower import LogFollower
+from watcher_sync.client.log.servers import connector
 
 
 class LogReader:
@@ -44,7 +45,7 @@ class LogReader:
         :raises UnknownMessage: a message of the stream is no change.
         """
         reading = LogReading(position)
-        follower = LogFollower(self._servers, self._stream, self._options, list(reading.position.values()))
+        follower = LogFollower(connector(self._servers, self._options), self._stream, list(reading.position.values()))
         follower.start()
         self._follower = follower
         try:

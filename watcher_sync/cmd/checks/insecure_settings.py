@@ -51,7 +51,7 @@ def find_insecure_transports(conf: cfg.ConfigOpts) -> list[str]:
     for name, driver in enabled_sources(conf):
         if driver == "kubernetes":
             found += _kubernetes(conf, name)
-        elif driver == "nats_jetstream":
+        elif driver in ("nats_jetstream", "federation_log"):
             found += _nats(conf, name)
         elif driver == "federation":
             found += _region(conf, name)

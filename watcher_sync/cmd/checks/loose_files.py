@@ -77,7 +77,7 @@ def _source_files(conf: cfg.ConfigOpts) -> Iterator[str]:
         if driver == "kubernetes" and not group.in_cluster:
             for path in find_paths(group.kubeconfig):
                 yield from _examine(str(path), place(conf, "kubeconfig", section), has_secret=True)
-        for option in _NATS_SECRET_FILES if driver == "nats_jetstream" else ():
+        for option in _NATS_SECRET_FILES if driver in ("nats_jetstream", "federation_log") else ():
             if group[option]:
                 yield from _examine(group[option], place(conf, option, section), has_secret=True)
         if driver == "federation" and group.keyfile:

@@ -42,6 +42,9 @@ _SHOWN: Final = 128
 
 _SHOWN_NAMES: Final = 5
 
+_EVERY_FACET: Final = "*"
+"""A region that is followed by its log has one version for all facets of an entity: the seq of its journal."""
+
 _AFTER: Final = "!"
 """The lowest printable character behind a version gives one that is newer, and older than every other newer one."""
 
@@ -50,11 +53,24 @@ class _EntityState(msgspec.Struct):
     id: str
     versions: dict[str, str]
     gone: Any = False
+    discovered: Any = False
     region_epoch: int = 0
     """How many times the region's database went back in time."""
 
 
 _BESIDE_FIELDS: Final = frozenset((*_EntityState.__struct_fields__, "seq"))
+
+
+class _Before(msgspec.Struct, frozen=True):
+    discovered: Any = False
+
+
+class _DeletedEntity(msgspec.Struct):
+    id: str
+    versions: dict[str, str]
+    region_epoch: int = 0
+    old: _Before = _Before()
+    """The fields before the deletion, of a region that is followed by its log."""
 
 
 class _Listed(msgspec.Struct):
@@ -72,7 +88,7 @@ class FederationHandler(Handler):
         "federation.*.deleted": "on_deleted",
         "federation.*.listed": "on_listed",
     }
-    drivers: ClassVar[Collection[str]] = ("federation",)
+    drivers: ClassVar[Collection[str]] = ("federation", "federation_log")
 
     def __init__(self, conf: Any = None) -> None:
         super().__init__(conf)
@@ -101,16 +117,18 @@ class FederationHandler(Handler):
         entity_id = prefix_of(event.origin) + state.id
         versions = {
             facet: led(version, entity_id, state.region_epoch)
-            for facet, version in state.versions.items()
+            for facet, version in _each_facet(kind, state.versions).items()
             if facet in kind.facet_position and version != NEVER
         }
         if not versions:
             return ()  # it exists because something refers to it, here as there
         anchor = versions.get(kind.anchor)
         if state.gone is True and anchor is not None:
-            return (Delete(kind.name, entity_id, anchor),)
+            return (_deletion(kind, entity_id, anchor, state.versions),)
         newest = anchor if anchor is not None else max(versions.values())
         known = view.get(kind.name, entity_id)
+        if state.discovered is True and _EVERY_FACET in state.versions:
+            return _without_declaration(kind, known, newest)
         if known is not None and (anchor or NEVER) < known.versions[kind.anchor_position]:
             # The state is of before the one that is known, perhaps of before a deletion: no facet of it counts.
             if anchor is None:
@@ -154,12 +172,15 @@ class FederationHandler(Handler):
         kind = _kind_of(event, view)
         if kind is None:
             return ()
-        state = event.read(_EntityState)
-        version = state.versions.get(kind.anchor)
+        state = event.read(_DeletedEntity)
+        version = _each_facet(kind, state.versions).get(kind.anchor)
         if not version:
             return ()  # nothing refers to it any more, and nothing will here
         entity_id = prefix_of(event.origin) + state.id
-        return (Delete(kind.name, entity_id, led(version, entity_id, state.region_epoch)),)
+        version = led(version, entity_id, state.region_epoch)
+        if state.old.discovered is True:
+            return _without_declaration(kind, view.get(kind.name, entity_id), version)
+        return (_deletion(kind, entity_id, version, state.versions),)
 
     def on_listed(self, event: Event, view: View) -> Iterator[Change]:
         """Entities of the site that a complete listing lacks do not exist, unless the delete guard refuses.
@@ -186,6 +207,27 @@ class FederationHandler(Handler):
         for entity in lost:
             if not is_of_earlier_epoch(kind, entity, listed.region_epoch):
                 yield deletion_of(kind, entity)
+
+
+def _each_facet(kind: Kind, versions: Mapping[str, str]) -> Mapping[str, str]:
+    """Facet -> version, where one version may be that of all."""
+    version = versions.get(_EVERY_FACET)
+    return versions if version is None else dict.fromkeys(kind.facets, version)
+
+
+def _deletion(kind: Kind, entity_id: str, version: Version, versions: Mapping[str, str]) -> Delete:
+    """A deletion in the region. By its log, an entity may come again with a later seq, whatever its kind."""
+    return Delete(kind.name, entity_id, Version(version + _AFTER) if _EVERY_FACET in versions else version)
+
+
+def _without_declaration(kind: Kind, known: Entity | None, version: Version) -> Iterable[Change]:
+    """What the log of a region says of an entity that something refers to, and that nothing declares any more.
+
+    It exists by that reference, here as there, though the log gives it a version.
+    """
+    if known is None or not is_declared(kind, known):
+        return ()
+    return (Delete(kind.name, known.id, Version(version + _AFTER)),)
 
 
 def _was_created_again(kind: Kind, known: Entity, versions: Mapping[str, Version], number: int) -> bool:

@@ -17,13 +17,12 @@ import datetime
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
 from oslo_log import log as logging
 
-from watcher_sync.backoff import Backoff
 from watcher_sync.client import ClientError, Gone, ServerFailed, Unreachable
 from watcher_sync.client.watch import (
     EventsPurged,
@@ -33,16 +32,23 @@ from watcher_sync.client.watch import (
     WatchEvent,
     WatchManager,
 )
-from watcher_sync.events import Event, portions
+from watcher_sync.events import Event
 from watcher_sync.sources.base import Emit, IntakeClosed, SourceState
-from watcher_sync.sources.federation.loops import RefusedLoops, is_loop, loop_of
+from watcher_sync.sources.federation.following import (
+    FIRST_PAUSE_SECONDS,
+    REFUSED_PAUSE_SECONDS,
+    DeleteGuard,
+    LoopError,
+    RegionFollower,
+    logger_for_debugging,
+)
+from watcher_sync.sources.federation.loops import RefusedLoops
 from watcher_sync.sources.federation.options import RegionSettings
 from watcher_sync.sources.federation.region import Region, RegionChanges, RegionPage
-from watcher_sync.sources.federation.states import EventMaker, RegionCursor, decode_document
+from watcher_sync.sources.federation.states import RegionCursor, decode_document
 
 LOG = logging.getLogger(__name__)
 
-_EMIT_SIZE: Final = 500
 _POLL_SECONDS: Final = 0.2
 _PACE_SECONDS: Final = 0.05
 """Between two readings of changes. The first event after a pause is not delayed."""
@@ -57,13 +63,9 @@ _BEHIND_SECONDS: Final = 5.0
 _BEHIND_PAUSE_SECONDS: Final = 0.05
 _STABLE_SECONDS: Final = 1.0
 """How long a stream has to last after an outage until the source counts as connected: it may be refused at once."""
-_FIRST_PAUSE_SECONDS: Final = 0.2
-_REFUSED_PAUSE_SECONDS: Final = 60.0
 
-
-_STREAM_LOG: Final = logging.getLogger(f"{__name__}.stream").logger
-_STREAM_LOG.addFilter(lambda record: record.levelno >= logging.ERROR or _STREAM_LOG.isEnabledFor(logging.DEBUG))
-"""The follower logs outages itself; other lines of the stream are for debugging."""
+_STREAM_LOG: Final = logger_for_debugging(f"{__name__}.stream")
+"""The follower logs outages itself."""
 
 
 class StreamArrivals:
@@ -97,10 +99,6 @@ class StreamArrivals:
         self._changed.clear()
 
 
-class LoopError(Exception):
-    """The region follows this installation."""
-
-
 class StreamLost(Exception):
     """The stream is not open."""
 
@@ -117,14 +115,8 @@ _OUTAGES: Final = (StreamLost, BehindError, Unreachable, ServerFailed)
 """One outage may show itself by any of them."""
 
 
-class DeleteGuard(msgspec.Struct, frozen=True):
-    """The option of the delete guard. ``[reconcile]`` itself serves, too: a reload of its values then counts."""
-
-    max_delete_percent: float = 30.0
-
-
-class Follower:
-    """Follows one region."""
+class Follower(RegionFollower):
+    """Follows one region by its API and its watch stream."""
 
     def __init__(
         self,
@@ -141,51 +133,16 @@ class Follower:
 
         :param guard: read at each listing.
         """
-        self.state = SourceState.STARTING
-        self.detail = ""
-        self.last_event_at: datetime.datetime | None = None
-        self.connections = 0
+        super().__init__(settings, emit, cursor, guard, backoff_max=settings.backoff_max, jitter=jitter)
         self._settings = settings
         self._region = region
-        self._emit_events = emit
-        self._make = EventMaker(settings.source, settings.site, settings.projects)
-        self._topic_detail = self._project_detail = ""
-        self._cursor = cursor
-        self._make.region_epoch = cursor.number
-        self._guard = guard
+        self._topic_detail = ""
         self._loops = RefusedLoops(settings, region, monotonic=monotonic)
         self._monotonic = monotonic
-        self._backoff = Backoff(_FIRST_PAUSE_SECONDS, settings.backoff_max, uniform=jitter)
-        self._outage: type[Exception] | None = None
-        """The sort of the reason that was logged last; None: the source is connected, or was not yet."""
         self._streaming_since: float | None = None
         """On the monotonic clock; None: the stream is not open."""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"source-{settings.source}", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def begin_stop(self) -> None:
-        """Ask the thread to end."""
-        self._stopping.set()
-
-    def join(self, timeout: float) -> bool:
-        """Wait so many seconds; return whether the thread has ended."""
-        if self._thread.ident is not None:
-            self._thread.join(max(0.0, timeout))
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                self._stopping.wait(self._attempt())
-        except IntakeClosed:
-            return
 
     def _attempt(self) -> float:
-        """Follow until something ends it; return the seconds to wait. :raises IntakeClosed: stopped."""
         try:
             self._follow()
             return 0.0
@@ -198,10 +155,10 @@ class Follower:
         except EpochError as exc:
             LOG.warning("source %s: listing again: %s", self._settings.source, exc)
             self._list_again()
-            return _FIRST_PAUSE_SECONDS
+            return FIRST_PAUSE_SECONDS
         except LoopError as exc:
             self._disconnect(exc)
-            return _REFUSED_PAUSE_SECONDS
+            return REFUSED_PAUSE_SECONDS
         except Unauthenticated as exc:
             self._region.forget_token()  # else keystoneauth uses it until it expires
             self._disconnect(exc)
@@ -265,7 +222,7 @@ class Follower:
             tls=self._settings.stream_tls,
             sequence=MemorySequence({self._region.topic_link: position}, {self._region.topic_link: self._cursor.epoch}),
             resume_only=True,
-            backoff=(min(_FIRST_PAUSE_SECONDS, limit), limit),
+            backoff=(min(FIRST_PAUSE_SECONDS, limit), limit),
             logger=_STREAM_LOG,
         )
 
@@ -296,24 +253,8 @@ class Follower:
         LOG.info("source %s: listed %d entities at sequence %d", self._settings.source, count, head)
         return head
 
-    def _list_again(self) -> None:
-        self._cursor = msgspec.structs.replace(self._cursor, sequence=None)
-
     def _move_to(self, sequence: int) -> None:
         self._cursor = msgspec.structs.replace(self._cursor, sequence=sequence)
-
-    def _cursor_at(self, sequence: int) -> str:
-        return msgspec.structs.replace(self._cursor, sequence=sequence).text()
-
-    def _enter_epoch(self, epoch: str) -> None:
-        """Go on in the epoch that the region has now. Versions of a later one are newer than all of before."""
-        before, self._cursor = self._cursor, self._cursor.at_epoch(epoch, datetime.datetime.now(datetime.UTC))
-        self._make.region_epoch = self._cursor.number
-        if self._cursor.number != before.number:
-            LOG.warning(
-                "source %s: the database of the region went back in time; its epoch is %s, it was %s",
-                self._settings.source, epoch, before.epoch,
-            )  # fmt: skip
 
     def _require_epoch(self, epoch: str) -> None:
         """:raises EpochError: the region has another epoch than before."""
@@ -324,15 +265,6 @@ class Follower:
         for document, _ in page.entities:
             self._require_no_loop(document.id)
         return [self._make.changed(kind, document, body, at) for document, body in page.entities]
-
-    def _require_no_loop(self, entity_id: str) -> None:
-        """:raises LoopError: the region follows this installation."""
-        site = self._settings.site
-        if is_loop(site, entity_id):
-            raise LoopError(
-                f"loop {loop_of(site, entity_id)}: the region follows this installation, it has {entity_id!r}; "
-                "remove one of these sources"
-            )
 
     # Changes
 
@@ -382,17 +314,6 @@ class Follower:
             found[-1] = msgspec.structs.replace(found[-1], position=self._cursor_at(changes.next_since))
         return found
 
-    def _emit(self, events: list[Event]) -> None:
-        """:raises IntakeClosed: the source stops, or the engine takes no more."""
-        for portion in portions(events, _EMIT_SIZE):
-            if self._stopping.is_set():
-                raise IntakeClosed
-            self._emit_events(portion)
-            if self._make.has_foreign_project and not self._project_detail:
-                self._project_detail = "the region has entities of other projects, which are followed without a project"
-                LOG.warning("source %s: %s", self._settings.source, self._project_detail)
-            self.last_event_at = datetime.datetime.now(datetime.UTC)
-
     # State
 
     def _show(self, manager: WatchManager, opened_at: float) -> None:
@@ -412,26 +333,14 @@ class Follower:
             self._connected()
             self._show_details()
 
-    def _show_details(self) -> None:
-        """Show what an operator should know of a region that is followed."""
-        details = (self._topic_detail, self._project_detail, self._loops.detail())
-        self.detail = "; ".join(each for each in details if each)
+    def _details(self) -> Iterable[str]:
+        return (self._topic_detail, *super()._details(), self._loops.detail())
 
-    def _connected(self) -> None:
-        self._outage = None
-        if self.state is not SourceState.CONNECTED:
-            self.state, self.detail = SourceState.CONNECTED, ""
-            self.connections += 1
+    def _connected(self) -> bool:
+        is_new = super()._connected()
+        if is_new:
             self._loops.connected()
-            LOG.info("source %s: connected to the region", self._settings.source)
+        return is_new
 
-    def _disconnect(self, reason: Exception) -> None:
-        """Show the reason. Log the first one of an outage, and any that is no outage."""
-        why = str(reason) or type(reason).__name__
-        if (self.state, self.detail) == (SourceState.DISCONNECTED, why):
-            return
-        sort = StreamLost if isinstance(reason, _OUTAGES) else type(reason)
-        level = logging.DEBUG if self._outage is sort else logging.WARNING
-        LOG.log(level, "source %s: disconnected, retrying: %s", self._settings.source, why)
-        self._outage = sort
-        self.state, self.detail = SourceState.DISCONNECTED, why
+    def _disconnect(self, reason: Exception, sort: type[Exception] | None = None) -> None:
+        super()._disconnect(reason, StreamLost if isinstance(reason, _OUTAGES) else sort)

@@ -14,6 +14,7 @@ from oslo_config import cfg
 
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import SourceError
+from watcher_sync.sources.federation.log_options import LOG_OPTIONS, LogSettings
 from watcher_sync.sources.federation.options import OPTIONS, read_settings
 
 
@@ -23,35 +24,31 @@ class Listing(msgspec.Struct):
     ids: dict[str, set[str]] = {}
     """Kind -> ids without the prefix. A kind that the region does not have is missing."""
     requests: int = 0
-    """Calls of the region's API."""
+    """Calls of the region's API, or readings of its log."""
     seq: int | None = None
-    """The lowest head of the region's journal that a page had; None: there was no page."""
-
-
-def followed_sites(conf: cfg.ConfigOpts) -> dict[str, str]:
-    """Source -> site, for the enabled sources of this driver."""
-    found: dict[str, str] = {}
-    for name in conf.engine.enabled_sources:
-        opts.register_source(conf, name, [])
-        if conf[f"source_{name}"].driver == "federation":
-            opts.register_source(conf, name, OPTIONS)
-            found[name] = conf[f"source_{name}"].site or name
-    return found
+    """The lowest head of the region's journal that a page had, or that of its log; None: there was no page."""
 
 
 def list_ids(conf: cfg.ConfigOpts, source: str, kinds: Collection[str], deadline: float) -> Listing:
     """List these kinds of a region completely.
 
-    :param source: one of :func:`followed_sites`.
+    :param source: one that follows a region.
     :param deadline: ``time.monotonic()`` by which the listing has to end.
     :raises ConfigError: naming the option of the source that is wrong.
     :raises SourceError: the listing is not complete.
     """
+    group = conf[f"source_{source}"]
+    if group.driver == "federation_log":
+        from watcher_sync.sources.federation.region_log import list_log
+
+        opts.register_source(conf, source, LOG_OPTIONS)
+        ids, seq = list_log(LogSettings(source, group), kinds, deadline)
+        return Listing(ids, requests=1, seq=seq)
+    opts.register_source(conf, source, OPTIONS)
     # Imported here: the client loads for long, and most processes only read the options.
     from watcher_sync.client import ClientError
     from watcher_sync.sources.federation.region import Region
 
-    group = conf[f"source_{source}"]
     listing = Listing(requests=1)
     try:
         region = Region(read_settings(source, group), group)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of the driver ``federation``, and the settings that they give."""
+"""The options of the driver ``federation``, those of all drivers that follow a region, and the settings they give."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from watcher_sync.exceptions import ConfigError
 
 _SITE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 
-OPTIONS: list[cfg.Opt] = [
+DRIVERS: Final = ("federation", "federation_log")
+"""Those that follow a region."""
+
+SITE_OPTIONS: list[cfg.Opt] = [
     cfg.StrOpt(
         "site",
         help="""
@@ -24,6 +27,22 @@ Name of the region in this model: the ids of its entities begin with ``<site>:``
 they are deleted by hand.
 """,
     ),
+    cfg.ListOpt(
+        "projects",
+        default=["*"],
+        help="""
+Ids of the projects to which entities of this region may belong. By default, ``*``, the region may name any project.
+
+An entity of another project is followed without its project: administrators see it, and no project does. So the region
+shows nothing to the members of a project that has no business there. Set the option before the source first runs: what
+was followed before does not change.
+""",
+    ),
+]
+"""Of all drivers that follow a region."""
+
+OPTIONS: list[cfg.Opt] = [
+    *SITE_OPTIONS,
     cfg.StrOpt(
         "endpoint",
         help="Root of the region's REST API, such as ``https://sync.region-one.example.com``. Required.",
@@ -42,17 +61,6 @@ Host, or host:port, of the region's watch stream. Default: the host of ``endpoin
 The watch topic of the region that the source subscribes to. The source creates it if there is none, with one filter
 for everything. The events of the topic wake the source, which then reads all that changed. What a topic leaves out is
 read with the next event, or after five seconds. So is everything if there is no topic, and the account may create none.
-""",
-    ),
-    cfg.ListOpt(
-        "projects",
-        default=["*"],
-        help="""
-Ids of the projects to which entities of this region may belong. By default, ``*``, the region may name any project.
-
-An entity of another project is followed without its project: administrators see it, and no project does. So the region
-shows nothing to the members of a project that has no business there. Set the option before the source first runs: what
-was followed before does not change.
 """,
     ),
     cfg.StrOpt("cafile", help="File with the authorities that sign the region's certificates. Default: the system's."),
@@ -84,20 +92,38 @@ The account has to see all projects and the fields that tell of hosts: a reader 
 ]
 
 
-class RegionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The checked options of one source."""
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """How one source names what it follows."""
 
     source: str
     site: str
+    projects: tuple[str, ...] | None = None
+    """To which entities of the region may belong; None: any."""
+
+
+class RegionSettings(Site, frozen=True, kw_only=True):
+    """The checked options of one source of the driver ``federation``."""
+
     endpoint: str
     address: str | None
     stream_tls: bool | None
     topic: str
-    projects: tuple[str, ...] | None = None
-    """To which entities of the region may belong; None: any."""
     timeout: float
     page_size: int
     backoff_max: float
+
+
+def read_site(name: str, group: Any) -> Site:
+    """How a source names its region.
+
+    :param name: of the source.
+    :param group: its options.
+    :raises ConfigError: naming the option that is wrong.
+    """
+    site = group.site or name
+    if not _SITE.fullmatch(site):
+        raise ConfigError(f"[source_{name}] site: {site!r} is not 1 to 32 letters, digits, hyphens and underscores")
+    return Site(source=name, site=site, projects=None if "*" in group.projects else tuple(group.projects))
 
 
 def read_settings(name: str, group: Any) -> RegionSettings:
@@ -108,9 +134,7 @@ def read_settings(name: str, group: Any) -> RegionSettings:
     :raises ConfigError: naming the option that is wrong.
     """
     section = f"[source_{name}]"
-    site = group.site or name
-    if not _SITE.fullmatch(site):
-        raise ConfigError(f"{section} site: {site!r} is not 1 to 32 letters, digits, hyphens and underscores")
+    site = read_site(name, group)
     if not group.endpoint:
         raise ConfigError(f"{section} endpoint: not set; it is the root of the region's REST API")
     url = urllib.parse.urlsplit(group.endpoint)
@@ -120,13 +144,11 @@ def read_settings(name: str, group: Any) -> RegionSettings:
         raise ConfigError(f"{section} certfile: not set, but keyfile is")
     _require_account(section, group)
     return RegionSettings(
-        source=name,
-        site=site,
+        **msgspec.structs.asdict(site),
         endpoint=group.endpoint,
         address=group.address,
         stream_tls=group.stream_tls,
         topic=group.topic,
-        projects=None if "*" in group.projects else tuple(group.projects),
         timeout=group.timeout,
         page_size=group.page_size,
         backoff_max=group.backoff_max,

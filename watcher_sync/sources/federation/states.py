@@ -13,12 +13,13 @@ Pure; for any thread.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from watcher_sync.events import Event
+from watcher_sync.sources.federation.options import Site
 
 _SEPARATOR = "@"
 
@@ -34,13 +35,16 @@ class RegionCursor(msgspec.Struct, frozen=True):
     """How many times the region went back in time."""
     since: int = 0
     """When it did so last, in seconds since 1970."""
+    message: int = 0
+    """The sequence of its message in the stream of the region's log; 0: the region is followed by its API."""
     readers: str = ""
     """A digest of the fields of those who read the region up to here; empty: not known."""
 
     def text(self) -> str:
         """The form in which it is stored. It begins with the sequence."""
         sequence = "" if self.sequence is None else str(self.sequence)
-        parts = [sequence, self.epoch, str(self.number or ""), str(self.since or ""), self.readers]
+        numbers = [str(each or "") for each in (self.number, self.since, self.message)]
+        parts = [sequence, self.epoch, *numbers[:2], self.readers, numbers[2]]
         return _SEPARATOR.join(parts).rstrip(_SEPARATOR)
 
     def read_by(self, readers: str) -> RegionCursor:
@@ -53,20 +57,25 @@ class RegionCursor(msgspec.Struct, frozen=True):
             return self
         if not self.epoch:
             return msgspec.structs.replace(self, epoch=epoch)
-        return RegionCursor(None, epoch, self.number + 1, int(now.timestamp()), self.readers)
+        return RegionCursor(None, epoch, self.number + 1, int(now.timestamp()), readers=self.readers)
 
 
 def read_cursor(text: str | None) -> RegionCursor:
     """A stored position. A part that is no number begins with a listing."""
     parts = (text or "").split(_SEPARATOR)
-    sequence, epoch, number, since, readers = [*parts, "", "", "", ""][:5]
+    sequence, epoch, number, since, readers, message = [*parts, *[""] * 5][:6]
     return RegionCursor(
         int(sequence) if sequence.isdecimal() else None,
         epoch,
-        int(number) if number.isdecimal() else 0,
-        int(since) if since.isdecimal() else 0,
+        _number(number),
+        _number(since),
+        _number(message),
         readers,
     )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
 
 
 class RegionDocument(msgspec.Struct):
@@ -84,11 +93,10 @@ _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 class EventMaker:
     """Makes the events of one source."""
 
-    def __init__(self, source: str, site: str, projects: Collection[str] | None = None) -> None:
-        """:param projects: to which entities of the region may belong; None: any."""
-        self._source = source
-        self._site = site
-        self._projects = projects
+    def __init__(self, site: Site) -> None:
+        self._source = site.source
+        self._site = site.site
+        self._projects = site.projects
         self.has_foreign_project = False
         """Whether an entity was of another project than these."""
         self.region_epoch = 0
@@ -107,13 +115,20 @@ class EventMaker:
         return self._event(f"{self._mark}{document.seq}", kind, "changed", document.id, body, at)
 
     def deleted(
-        self, kind: str, entity_id: str, sequence: int, versions: Mapping[str, str], at: datetime.datetime | None
+        self,
+        kind: str,
+        entity_id: str,
+        sequence: int,
+        versions: Mapping[str, str],
+        at: datetime.datetime | None,
+        **old: msgspec.Raw,
     ) -> Event:
         """The deletion of an entity.
 
         :param versions: facet -> version after the deletion.
+        :param old: as ``old``, the fields before the deletion.
         """
-        body = msgspec.json.encode({"id": entity_id, "versions": versions, **self._epoch})
+        body = msgspec.json.encode({"id": entity_id, "versions": versions, **old, **self._epoch})
         return self._event(f"{self._mark}{sequence}", kind, "deleted", entity_id, body, at)
 
     def listed(
@@ -126,6 +141,21 @@ class EventMaker:
         listed = {"ids": sorted(ids), "max_delete_percent": max_delete_percent, **self._epoch}
         body = msgspec.json.encode(listed)
         return self._event(f"{self._mark}{sequence}.{kind}.{at.timestamp():.6f}", kind, "listed", "", body, at)
+
+    def undecodable(self, sequence: int, body: bytes, why: str) -> Event:
+        """A message of the region's log that is no change.
+
+        :param sequence: in the stream.
+        """
+        return Event(
+            id=f"{self._site}/message-{sequence}",
+            type="federation",
+            source=self._source,
+            origin=self._site,
+            data=body,
+            size=len(body),
+            undecodable=why,
+        )
 
     @property
     def _epoch(self) -> dict[str, int]:

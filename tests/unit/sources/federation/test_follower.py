@@ -18,7 +18,7 @@ from watcher_sync.client.models import Source
 from watcher_sync.client.watch import EventType, Unauthenticated, WatchError, WatchEvent
 from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.federation import follower
+from watcher_sync.sources.federation import follower, following
 from watcher_sync.sources.federation.follower import DeleteGuard, Follower
 from watcher_sync.sources.federation.loops import is_loop, loop_of
 from watcher_sync.sources.federation.options import RegionSettings
@@ -38,7 +38,7 @@ def _times(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short pauses; no reading without an event, and no outage for an API that is behind, however slow the machine."""
     monkeypatch.setattr(follower, "_POLL_SECONDS", 0.02)
     monkeypatch.setattr(follower, "_STABLE_SECONDS", 0.05)
-    monkeypatch.setattr(follower, "_FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(following, "FIRST_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(follower, "_READ_SECONDS", 600.0)
     monkeypatch.setattr(follower, "_BEHIND_SECONDS", 600.0)
 

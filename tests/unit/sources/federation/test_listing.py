@@ -14,8 +14,9 @@ from watcher_sync.client import ClientError
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import SourceError
 from watcher_sync.sources.federation import region
-from watcher_sync.sources.federation.listing import followed_sites, list_ids
+from watcher_sync.sources.federation.listing import list_ids
 from watcher_sync.sources.federation.region import RegionPage
+from watcher_sync.sources.federation.region_source import followed_sites
 from watcher_sync.sources.federation.states import decode_document
 
 LISTS = {"/v1/instances": [["a", "b"], ["c"]], "/v1/pods": [[]], "/v1/workloads": [["w"]]}
@@ -50,9 +51,10 @@ class BrokenRegion(Region):
 def conf(tmp_path: Path) -> cfg.ConfigOpts:
     file = tmp_path / "c.conf"
     file.write_text(
-        "[engine]\nenabled_sources = north,south,other\n"
+        "[engine]\nenabled_sources = north,south,east,other\n"
         "[source_north]\ndriver = federation\nendpoint = https://north.example.com\n"
         "[source_south]\ndriver = federation\nsite = s1\nendpoint = https://south.example.com\n"
+        "[source_east]\ndriver = federation_log\nsite = e1\n"
         "[source_other]\ndriver = replay\n"
     )
     conf = cfg.ConfigOpts()
@@ -62,7 +64,7 @@ def conf(tmp_path: Path) -> cfg.ConfigOpts:
 
 
 def test_the_sites_are_those_of_the_sources_that_follow_a_region(conf: cfg.ConfigOpts) -> None:
-    assert followed_sites(conf) == {"north": "north", "south": "s1"}
+    assert followed_sites(conf) == {"north": "north", "south": "s1", "east": "e1"}
 
 
 def test_it_has_the_ids_of_all_pages_of_the_kinds_and_the_lowest_seq(

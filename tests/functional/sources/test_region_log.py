@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver ``federation_log`` on a real JetStream: what it emits of a log, and where it goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from tests.functional.client.published_log import PublishedLog, published_log, writing
+from tests.services.ensure import url_of
+from tests.waiting import deadline, wait_until
+from watcher_sync.conf import opts
+from watcher_sync.events import Event
+from watcher_sync.exceptions import ConfigError, SourceError
+from watcher_sync.log import formats
+from watcher_sync.sources.federation.listing import list_ids
+from watcher_sync.sources.federation.log_options import LOG_OPTIONS
+from watcher_sync.sources.federation.log_source import FederationLogSource
+from watcher_sync.sources.federation.states import read_cursor
+
+KINDS = ("aggregate", "instance")
+
+
+@pytest.fixture(params=[formats.CLOUDEVENTS, formats.DEBEZIUM])
+def log(request: pytest.FixtureRequest) -> Iterator[PublishedLog]:
+    with published_log(url_of("nats"), format_name=request.param) as published:
+        yield published
+
+
+def configured(folder: Path, log: PublishedLog, *more: str) -> cfg.ConfigOpts:
+    file = folder / "c.conf"
+    lines = ["driver = federation_log", f"servers = {log.url}", f"stream = {log.stream}", *more]
+    file.write_text("[engine]\nenabled_sources = north\n[source_north]\n" + "\n".join(lines))
+    conf = cfg.ConfigOpts()
+    opts.register_opts(conf)
+    conf([], default_config_files=[str(file)])
+    opts.register_source(conf, "north", LOG_OPTIONS)
+    return conf
+
+
+class Followed:
+    """A source, and the model that its events make: ids of instances, with their fields."""
+
+    def __init__(self, conf: cfg.ConfigOpts, cursor: str | None = None) -> None:
+        self.events: list[Event] = []
+        self.model: dict[str, Any] = {}
+        self.listed: list[set[str]] = []
+        """The ids of each listing of instances."""
+        self.cursor = cursor
+        self.source = FederationLogSource("north", conf, cursor=cursor)
+        self.source.stored_kinds = KINDS
+
+    def take(self, events: list[Event]) -> None:
+        for event in events:
+            self.events.append(event)
+            if event.undecodable is not None:
+                continue
+            document = event.read()
+            if event.type == "federation.instance.listed":
+                self.listed.append(set(document["ids"]))
+                self.model = {key: value for key, value in self.model.items() if key in self.listed[-1]}
+            elif event.type.endswith(".deleted"):
+                self.model.pop(document["id"], None)
+            elif event.type.endswith(".changed"):
+                self.model[document["id"]] = document
+        self.cursor = self.source.cursor(events) or self.cursor
+
+    def fields(self) -> dict[str, Any]:
+        """The entities without what the source adds."""
+        return {
+            key: {name: value for name, value in document.items() if name not in ("versions", "region_epoch")}
+            for key, document in dict(self.model).items()
+        }
+
+    def wait_for(self, log: PublishedLog) -> None:
+        """Wait until it has the truth, and its position is the last one that was published."""
+        wait_until(lambda: self.fields() == log.truth and self.sequence == log.seq, what=f"seq {log.seq}")
+
+    @property
+    def sequence(self) -> int | None:
+        return read_cursor(self.cursor).sequence
+
+    def of(self, entity_id: str) -> list[Event]:
+        return [event for event in self.events if event.subject == entity_id]
+
+
+@contextlib.contextmanager
+def following(conf: cfg.ConfigOpts, cursor: str | None = None) -> Iterator[Followed]:
+    followed = Followed(conf, cursor)
+    followed.source.start(followed.take)  # type: ignore[arg-type]
+    try:
+        yield followed
+    finally:
+        followed.source.stop(time.monotonic() + deadline(10))
+
+
+def test_the_model_is_listed_and_each_state_has_the_seq_as_its_version(log: PublishedLog, tmp_path: Path) -> None:
+    log.write("gone", n=1)
+    log.write("a", n=1)
+    log.remove("gone")
+    log.snapshot()
+    log.write("b", n=1)
+    wait_until(log.mirrored)
+    conf = configured(tmp_path, log)
+    with following(conf) as north:
+        north.wait_for(log)
+        assert north.listed == [{"a", "b"}]
+        assert [event.read()["ids"] for event in north.events if event.type == "federation.aggregate.listed"] == [[]]
+        log.write("a", n=2)
+        log.remove("b")
+        north.wait_for(log)
+        wait_until(lambda: north.source.status().state == "connected")
+        assert north.source.status().lag == 0
+    updated, deleted = north.events[-2:]
+    assert (updated.type, updated.subject, updated.origin) == ("federation.instance.changed", "a", "north")
+    assert updated.read() == {"versions": {"*": f"{5:020d}"}, "id": "a", "n": 2}
+    assert (deleted.type, deleted.read()) == (
+        "federation.instance.deleted", {"id": "b", "versions": {"*": f"{6:020d}"}, "old": {"n": 1}},
+    )  # fmt: skip
+    assert list_ids(conf, "north", ["instance", "pod"], time.monotonic() + deadline(10)).ids == {
+        "instance": {"a"}, "pod": set(),
+    }  # fmt: skip
+
+
+def test_an_entity_that_changed_often_meanwhile_arrives_once(log: PublishedLog, tmp_path: Path) -> None:
+    log.fill(3)
+    log.snapshot()
+    conf = configured(tmp_path, log)
+    with following(conf) as north:
+        north.wait_for(log)
+    for number in range(200):
+        log.write("e-0", n=number)
+    log.remove("e-1")
+    log.write("new", n=1)
+    wait_until(log.mirrored)
+    with following(conf, north.cursor) as again:
+        wait_until(lambda: again.sequence == log.seq)
+    assert [(event.type.rpartition(".")[2], event.subject) for event in again.events] == [
+        ("changed", "e-0"), ("deleted", "e-1"), ("changed", "new"),
+    ]  # fmt: skip
+    assert again.events[0].read()["n"] == 199
+
+
+def test_a_listing_lacks_nothing_that_changed_while_the_model_was_read(log: PublishedLog, tmp_path: Path) -> None:
+    log.fill(300)
+    log.snapshot()
+    wait_until(log.mirrored)
+    conf = configured(tmp_path, log)
+    everything = {f"e-{number}" for number in range(300)}
+    with writing(log, 300, deletes=False):
+        for _ in range(6):
+            with following(conf) as north:
+                wait_until(lambda north=north: north.listed)
+            assert north.listed == [everything]
+    with following(conf, north.cursor) as again:
+        wait_until(log.mirrored)
+        wait_until(lambda: again.sequence == log.seq)
+    assert not again.listed
+
+
+def test_a_snapshot_of_another_epoch_is_a_listing_with_newer_versions(log: PublishedLog, tmp_path: Path) -> None:
+    log.fill(3)
+    log.snapshot()
+    with following(configured(tmp_path, log)) as north:
+        north.wait_for(log)
+        log.epoch, log.seq = "epoch-2", 1
+        del log.truth["e-1"]
+        log.truth["e-2"] = {"id": "e-2", "n": -1}
+        log.snapshot()
+        north.wait_for(log)
+        log.write("e-0", n=5)
+        north.wait_for(log)
+    assert north.listed[1:] == [{"e-0", "e-2"}]
+    assert [event.read().get("region_epoch") for event in north.of("e-2")] == [None, 1]
+    found = read_cursor(north.cursor)
+    assert (found.epoch, found.number, found.sequence) == ("log/epoch-2", 1, 2)
+    assert found.message > 0
+
+
+def test_a_purged_position_is_a_new_listing_in_the_same_epoch(log: PublishedLog, tmp_path: Path) -> None:
+    log.fill(3)
+    log.snapshot()
+    conf = configured(tmp_path, log)
+    with following(conf) as north:
+        north.wait_for(log)
+    log.remove("e-1")
+    log.write("e-0", n=1)
+    log.purge()
+    with following(conf, north.cursor) as again:
+        wait_until(lambda: again.listed and again.fields() == log.truth)
+    assert again.listed == [{"e-0", "e-2"}]
+    assert read_cursor(again.cursor).number == 0
+
+
+def test_the_position_of_a_follower_of_the_api_begins_with_a_listing_and_newer_versions(
+    log: PublishedLog, tmp_path: Path
+) -> None:
+    log.fill(2)
+    log.snapshot()
+    with following(configured(tmp_path, log), "77@epoch-1") as north:
+        north.wait_for(log)
+    assert [event.read()["region_epoch"] for event in north.events] == [1] * 4
+
+
+def test_a_foreign_message_is_undecodable_and_the_rest_follows(log: PublishedLog, tmp_path: Path) -> None:
+    log.fill(1)
+    log.snapshot()
+    with following(configured(tmp_path, log)) as north:
+        north.wait_for(log)
+        log.publish_foreign(b"nonsense")
+        log.write("e-0", n=1)
+        north.wait_for(log)
+    bad = next(event for event in north.events if event.undecodable is not None)
+    assert bad.data == b"nonsense"
+    assert bad.undecodable is not None
+    assert "is no change" in bad.undecodable
+
+
+def test_an_entity_of_a_foreign_project_is_followed_without_it(log: PublishedLog, tmp_path: Path) -> None:
+    log.write("own", project_id="p")
+    log.write("foreign", project_id="q")
+    log.snapshot()
+    with following(configured(tmp_path, log, "projects = p")) as north:
+        wait_until(lambda: north.listed)
+        wait_until(lambda: "other projects" in north.source.status().detail)
+    assert {key: document["project_id"] for key, document in north.model.items()} == {"own": "p", "foreign": None}
+
+
+def test_a_region_that_follows_this_one_is_refused(log: PublishedLog, tmp_path: Path) -> None:
+    log.write("south:north:a", n=1)
+    log.snapshot()
+    with following(configured(tmp_path, log)) as north:
+        wait_until(lambda: "loop north -> south -> north" in north.source.status().detail)
+    assert not north.events
+
+
+def test_a_log_that_is_not_there_is_told_and_followed_when_it_comes(log: PublishedLog, tmp_path: Path) -> None:
+    conf = configured(tmp_path, log)
+    with following(conf) as north:
+        wait_until(lambda: "has no snapshot yet" in north.source.status().detail)
+        log.fill(1)
+        log.snapshot()
+        north.wait_for(log)
+        wait_until(lambda: north.source.status().state == "connected")
+    FederationLogSource("north", conf).probe()
+    log.delete()
+    with pytest.raises(SourceError, match=f"the stream {log.stream}: stream not found"):
+        FederationLogSource("north", conf).probe()
+
+
+def test_wrong_options_are_named(log: PublishedLog, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"\[source_north\] site: 'a b'"):
+        FederationLogSource("north", configured(tmp_path, log, "site = a b"))
+    with pytest.raises(ConfigError, match=r"\[source_north\] token: cannot be set beside user"):
+        FederationLogSource("north", configured(tmp_path, log, "user = u", "token = t"))

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follows the log of one region: its current model first, and then the newest state of what changed.
+
+The log has one order for all of the partition. So the version of each facet of a state is the seq of its change. A
+whole model ends with one ``listed`` event for each kind. It comes first, and again after each snapshot of the region,
+such as one in another epoch.
+
+The position moves with the changes, and with a whole model at its end. A thread runs the loop.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+import msgspec
+from oslo_log import log as logging
+
+from watcher_sync.client.log.follower import LogMessage, Received
+from watcher_sync.client.log.messages import SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, PublishedChange, UnknownMessage
+from watcher_sync.events import Event
+from watcher_sync.sources.base import Emit, IntakeClosed
+from watcher_sync.sources.federation.following import REFUSED_PAUSE_SECONDS, DeleteGuard, LoopError, RegionFollower
+from watcher_sync.sources.federation.log_options import LogSettings
+from watcher_sync.sources.federation.region_log import RegionLog, follow_log
+from watcher_sync.sources.federation.states import RegionCursor, RegionDocument
+
+LOG = logging.getLogger(__name__)
+
+_POLL_SECONDS: Final = 0.2
+_BACKOFF_MAX_SECONDS: Final = 30.0
+_EPOCH_OF_LOG: Final = "log/"
+"""Before the epoch in a position. The API has other versions, so a change of the driver counts as another epoch."""
+
+
+class _Owner(msgspec.Struct):
+    project_id: Any = None
+
+
+_decode_owner: Final = msgspec.json.Decoder(_Owner).decode
+
+
+class LogLost(Exception):
+    """The log does not answer."""
+
+
+class RegionLogFollower(RegionFollower):
+    """Follows one region by its log."""
+
+    def __init__(
+        self, settings: LogSettings, emit: Emit, cursor: RegionCursor, guard: DeleteGuard, kinds: Collection[str]
+    ) -> None:
+        """:param cursor: where to begin.
+
+        :param guard: read at the end of each whole model.
+        :param kinds: names of all kinds that the engine stores.
+        """
+        super().__init__(settings.site, emit, cursor, guard, backoff_max=_BACKOFF_MAX_SECONDS)
+        self._settings = settings
+        self._kinds = kinds
+        self._log = RegionLog()
+        self._ids: dict[str, set[str]] | None = None
+        """Kind -> the ids of the whole model that is being read; None: none is."""
+        self._began = datetime.datetime.now(datetime.UTC)
+
+    def _attempt(self) -> float:
+        try:
+            self._follow()
+            return 0.0
+        except IntakeClosed:
+            raise
+        except LoopError as exc:
+            self._disconnect(exc)
+            return REFUSED_PAUSE_SECONDS
+        except Exception as exc:  # the edge of the thread
+            LOG.exception("source %s: unexpected error, reading the model again", self._site.source)
+            self._list_again()
+            self._disconnect(exc)
+        return self._backoff.failed()
+
+    def _follow(self) -> None:
+        follower = follow_log(self._settings, self._places())
+        try:
+            while not self._stopping.is_set():
+                received = follower.take(_POLL_SECONDS)
+                if received:
+                    self._pass_on(received)
+                self.lag = follower.pending
+                if follower.is_connected:
+                    self._connected()
+                    self._show_details()
+                elif follower.problem:
+                    self._disconnect(LogLost(follower.problem))
+        finally:
+            follower.close()
+
+    def _places(self) -> Sequence[tuple[str, int, int]]:
+        cursor = self._cursor
+        if cursor.sequence is None or not cursor.message or not cursor.epoch.startswith(_EPOCH_OF_LOG):
+            return ()
+        return ((cursor.epoch.removeprefix(_EPOCH_OF_LOG), cursor.sequence, cursor.message),)
+
+    def _pass_on(self, received: Sequence[Received]) -> None:
+        events: list[Event] = []
+        for each in received:
+            try:
+                change = self._log.change_of(each)
+            except UnknownMessage as exc:
+                events.append(self._undecodable(each, str(exc)))
+                continue
+            if change is None:
+                continue
+            if change.change == SNAPSHOT_BEGIN:
+                self._place(events)
+                self._begin(change)
+            elif change.change == SNAPSHOT_END:
+                events += self._end(change)
+            elif self._ids is not None or self._is_current(change):
+                events.append(self._event_of(change))
+        self._place(events)
+        self._emit(events)
+        self._backoff.succeeded()
+
+    def _place(self, events: list[Event]) -> None:
+        """The last event has the position, but not within a whole model."""
+        if self._ids is None and self._log.message:
+            self._cursor = msgspec.structs.replace(
+                self._cursor, sequence=self._log.seq, message=self._log.message
+            )  # fmt: skip
+            if events:
+                events[-1] = msgspec.structs.replace(events[-1], position=self._cursor.text())
+
+    def _begin(self, change: PublishedChange) -> None:
+        self._enter_epoch(_EPOCH_OF_LOG + change.epoch)
+        self._began = datetime.datetime.now(datetime.UTC)
+        self._ids = {kind: set() for kind in self._kinds}
+        LOG.info("source %s: reading the model of the region", self._site.source)
+
+    def _end(self, change: PublishedChange) -> list[Event]:
+        ids, self._ids = self._ids, None
+        if ids is None:
+            return []
+        count = sum(map(len, ids.values()))
+        LOG.info("source %s: read %d entities at seq %d", self._site.source, count, change.seq)
+        percent = self._guard.max_delete_percent
+        return [self._make.listed(kind, found, change.seq, self._began, percent) for kind, found in ids.items()]
+
+    def _is_current(self, change: PublishedChange) -> bool:
+        """Whether it is of the present epoch; one of another belongs to a snapshot whose begin follows."""
+        return self._cursor.epoch == _EPOCH_OF_LOG + change.epoch
+
+    def _event_of(self, change: PublishedChange) -> Event:
+        self._require_no_loop(change.id)
+        if self._ids is not None:
+            found = self._ids.setdefault(change.kind, set())
+            (found.add if change.exists else found.discard)(change.id)
+        seq = change.seq
+        if change.change == SNAPSHOT and change.previous_seq is not None:
+            seq = change.previous_seq
+        version = f"{seq:020d}"
+        if not change.exists:
+            return self._make.deleted(
+                change.kind, change.id, self._log.message, {"*": version}, change.time, old=change.old
+            )
+        body = b'{"versions":{"*":"%s"},%s' % (version.encode(), bytes(change.entity).lstrip()[1:])
+        project = change.project_id if self._site.projects is None else _decode_owner(change.entity).project_id
+        document = RegionDocument(change.id, self._log.message, project)
+        return self._make.changed(change.kind, document, body, change.time)
+
+    def _undecodable(self, received: Received, why: str) -> Event:
+        assert isinstance(received, LogMessage)
+        event = self._make.undecodable(received.sequence, received.data, why)
+        self._log.message = received.sequence
+        return event

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver ``federation_log``: one source follows the log of one region on NATS JetStream.
+
+Position: the seq in the region's journal, and the sequence of its message in the stream.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from oslo_config import cfg
+
+from watcher_sync.sources.base import Emit
+from watcher_sync.sources.federation.log_options import LOG_OPTIONS, LogSettings
+from watcher_sync.sources.federation.region_source import RegionSource
+from watcher_sync.sources.federation.states import RegionCursor
+
+if TYPE_CHECKING:
+    from watcher_sync.sources.federation.following import RegionFollower
+
+
+class FederationLogSource(RegionSource):
+    """The driver ``federation_log``."""
+
+    options: ClassVar[list[cfg.Opt]] = LOG_OPTIONS
+
+    def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
+        """:raises ConfigError: naming the option that is wrong."""
+        super().__init__(name, conf, cursor=cursor)
+        self.settings = LogSettings(name, self.group)
+
+    def make_follower(self, emit: Emit, cursor: RegionCursor) -> RegionFollower:
+        """What follows the region from a position."""
+        # Imported here: most processes only read the options.
+        from watcher_sync.sources.federation.log_follower import RegionLogFollower
+
+        return RegionLogFollower(self.settings, emit, cursor, self.conf.reconcile, self.stored_kinds)
+
+    def probe(self) -> None:
+        """Ask for the streams of the log."""
+        from watcher_sync.sources.federation.region_log import probe_log
+
+        probe_log(self.settings)

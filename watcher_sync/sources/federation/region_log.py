@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The log of one region on JetStream, and what was received of it.
+
+The streams are those of the outlet ``nats_jetstream`` of the region: each change, and the current model. The model is
+read as long as no snapshot is under way, so an entity that changed several times arrives once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+
+from watcher_sync.client.log.follower import MODEL_SUFFIX, LogFollower, ModelBegins, ModelEnds, Received
+from watcher_sync.client.log.messages import SNAPSHOT_BEGIN, SNAPSHOT_END, PublishedChange, UnknownMessage, decoded
+from watcher_sync.client.log.servers import Closed, close
+from watcher_sync.exceptions import SourceError
+from watcher_sync.sources.federation.following import logger_for_debugging
+from watcher_sync.sources.federation.log_options import LogSettings
+from watcher_sync.sources.nats.api import JetStreamAnswer, JetStreamApi
+from watcher_sync.sources.nats.connection import connect, describe
+from watcher_sync.sources.session import NotReady
+
+_TIMEOUT_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.2
+_LOG: Final = logger_for_debugging(f"{__name__}.stream")
+"""The source shows outages itself."""
+
+
+def follow_log(settings: LogSettings, places: Sequence[tuple[str, int, int]]) -> LogFollower:
+    """What reads the log of a region; it is started.
+
+    :param places: where to continue, as :class:`LogFollower` has them; none: with the current model.
+    """
+
+    async def connected(closed: Closed) -> Client:
+        return await connect(settings, f"source {settings.site.source}", closed=lambda: closed(None))
+
+    follower = LogFollower(
+        connected, settings.stream, places, states=True, prefix=settings.api_prefix, logger=_LOG
+    )  # fmt: skip
+    follower.start()
+    return follower
+
+
+class RegionLog:
+    """Decodes what was received, and knows its place in the log."""
+
+    def __init__(self) -> None:
+        self.seq = self.message = 0
+        """Of the journal and of the stream: the last change."""
+        self._last: PublishedChange | None = None
+
+    def change_of(self, received: Received) -> PublishedChange | None:
+        """The state of an entity, or the begin or end of a whole model; None: neither.
+
+        :raises UnknownMessage: it is no change.
+        """
+        if isinstance(received, ModelBegins):
+            return decoded(received.data, 0)
+        if isinstance(received, ModelEnds):
+            last = self._last
+            assert last is not None
+            return PublishedChange(partition=last.partition, epoch=last.epoch, seq=last.seq, change=SNAPSHOT_END)
+        change = decoded(received.data, received.sequence)
+        self._last, self.seq, self.message = change, change.seq, received.sequence
+        return change if change.kind or not received.of_model else None
+
+
+def list_log(settings: LogSettings, kinds: Collection[str], deadline: float) -> tuple[dict[str, set[str]], int]:
+    """The ids of all entities of some kinds in the log, and the seq of the journal up to which they are.
+
+    :param deadline: ``time.monotonic()`` by which the reading has to end.
+    :raises SourceError: the reading is not complete.
+    """
+    follower, log = follow_log(settings, ()), RegionLog()
+    ids: dict[str, set[str]] = {}
+    try:
+        while time.monotonic() < deadline:
+            for received in follower.take(_POLL_SECONDS) or ():
+                change = log.change_of(received)
+                if change is None:
+                    continue
+                if change.change == SNAPSHOT_END:
+                    return ids, log.seq
+                if change.change == SNAPSHOT_BEGIN:
+                    ids = {kind: set() for kind in kinds}
+                elif change.kind in ids:
+                    (ids[change.kind].add if change.exists else ids[change.kind].discard)(change.id)
+    except UnknownMessage as exc:
+        raise SourceError(str(exc)) from None
+    finally:
+        follower.close()
+    raise SourceError(follower.problem or "the reading of the log has not ended in time")
+
+
+def probe_log(settings: LogSettings) -> None:
+    """Ask for both streams.
+
+    :raises SourceError: one of them is not there, or no server accepts us.
+    """
+    asyncio.run(_probe(settings))
+
+
+async def _probe(settings: LogSettings) -> None:
+    try:
+        connection = await connect(settings, f"source {settings.site.source}")
+    except (NatsError, OSError) as exc:
+        raise SourceError(describe(exc)) from None
+    try:
+        api = JetStreamApi(connection, prefix=settings.api_prefix, timeout=_TIMEOUT_SECONDS)
+        for stream in (settings.stream, settings.stream + MODEL_SUFFIX):
+            answer = await api.ask(f"STREAM.INFO.{stream}", None, JetStreamAnswer)
+            if answer.error is not None:
+                raise SourceError(f"the stream {stream}: {answer.error}")
+    except NotReady as exc:
+        raise SourceError(str(exc)) from None
+    finally:
+        await close(connection)
