@@ -26,7 +26,6 @@ from watcher_sync.storage.writing.store import Store
 
 KINDS: Final = ("aggregate", "compute_node", "instance")
 _REFERENCES: Final = ("host", "source_host", "hosts")
-_BACKOFF_MAX_SECONDS: Final = 0.5
 
 
 class Member:
@@ -70,7 +69,7 @@ class Member:
         """The options of a source that follows this member."""
         return {
             "driver": "federation", "endpoint": self.url,
-            "address": f"127.0.0.1:{self.stream_port}", "backoff_max": _BACKOFF_MAX_SECONDS,
+            "address": f"127.0.0.1:{self.stream_port}", "backoff_max": 0.5,
         }  # fmt: skip
 
     def follow(self, source: str, other: Member, **options: object) -> None:
@@ -162,10 +161,7 @@ class Partition(Member):
         super().__init__(name, site, **{**fixed, **outlet, **options})
 
     def _followed_with(self) -> dict[str, object]:
-        return {
-            "driver": "federation_log", "servers": self._servers, "stream": self.name,
-            "backoff_max": _BACKOFF_MAX_SECONDS,
-        }  # fmt: skip
+        return {"driver": "federation_log", "servers": self._servers, "stream": self.name}
 
     def published(self) -> tuple[str, int]:
         """The epoch and the seq of the last change that the log has, as the outlet has last written it."""
