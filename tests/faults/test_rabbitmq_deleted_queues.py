@@ -10,12 +10,9 @@ import os
 from collections.abc import Callable
 
 import pytest
-from oslo_service import backend
 
-backend.init_backend(backend.BackendType.THREADING)
-
-from tests.functional.sources.rabbitmq_deletions import delete_again_and_again  # noqa: E402
-from tests.services.rabbitmq import private_rabbitmq_node  # noqa: E402
+from tests.functional.sources.rabbitmq_deletions import delete_again_and_again
+from tests.services.rabbitmq import private_rabbitmq_node
 
 ROUNDS = int(os.environ.get("WATCHER_SYNC_TEST_ROUNDS", "40"))
 

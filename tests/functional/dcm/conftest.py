@@ -6,16 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from oslo_service import backend
 
-# As in our executables: native threads, chosen before anything of oslo.messaging is imported.
-backend.init_backend(backend.BackendType.THREADING)
-
-from tests.functional.api.conftest import serve as serve  # noqa: E402
-from tests.functional.engine.conftest import install as install  # noqa: E402
-from tests.functional.engine.driving import Installation  # noqa: E402
-from tests.functional.sources.jetstream import Dcm, dcm_of  # noqa: E402
-from tests.services.servers import Server  # noqa: E402
+from tests.functional.api.conftest import serve as serve
+from tests.functional.engine.conftest import install as install
+from tests.functional.engine.driving import Installation
+from tests.functional.sources.jetstream import Dcm, dcm_of
+from tests.services.servers import Server
 
 
 @pytest.fixture

@@ -9,16 +9,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from oslo_service import backend
 
-# As in our executables: native threads, chosen before anything of oslo.messaging is imported.
-backend.init_backend(backend.BackendType.THREADING)
-
-from tests.functional.conftest import Broker  # noqa: E402
-from tests.functional.engine.backlog import TRANSPORTS, Backlog, DcmBacklog, NovaBacklog  # noqa: E402
-from tests.functional.engine.driving import Installation, Line  # noqa: E402
-from tests.functional.engine.rabbitmq_streams import StreamLine  # noqa: E402
-from tests.functional.sources.jetstream import dcm_of  # noqa: E402
+from tests.functional.conftest import Broker
+from tests.functional.engine.backlog import TRANSPORTS, Backlog, DcmBacklog, NovaBacklog
+from tests.functional.engine.driving import Installation, Line
+from tests.functional.engine.rabbitmq_streams import StreamLine
+from tests.functional.sources.jetstream import dcm_of
 
 
 @pytest.fixture

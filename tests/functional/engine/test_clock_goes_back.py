@@ -14,26 +14,23 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from oslo_service import backend
 
-backend.init_backend(backend.BackendType.THREADING)
-
-from tests.faults.storm.ingredients import ENGINE_SOURCES  # noqa: E402
-from tests.faults.storm.plan import Settings  # noqa: E402
-from tests.faults.storm.processes import Processes  # noqa: E402
-from tests.faults.storm.readers import FeedReader, JournalWatch  # noqa: E402
-from tests.faults.storm.run import SITE_OPTIONS, SUBJECTS, configure  # noqa: E402
-from tests.faults.storm.verdict import Verdict, judge  # noqa: E402
-from tests.faults.storm.writers import CLUSTER, Writers  # noqa: E402
-from tests.faulty_proxy import FaultyProxy  # noqa: E402
-from tests.functional.engine.clocks import MachineClock  # noqa: E402
-from tests.functional.engine.driving import Installation, Line  # noqa: E402
-from tests.functional.sources.jetstream import dcm_of  # noqa: E402
-from tests.functional.webhooks.driving import BOX, Record, recording  # noqa: E402
-from tests.functional.webhooks.subscribing import subscribe_all  # noqa: E402
-from tests.services.servers import Server, free_port  # noqa: E402
-from tests.waiting import deadline, wait_until  # noqa: E402
-from watcher_sync.storage.groups.source_status import list_sources  # noqa: E402
+from tests.faults.storm.ingredients import ENGINE_SOURCES
+from tests.faults.storm.plan import Settings
+from tests.faults.storm.processes import Processes
+from tests.faults.storm.readers import FeedReader, JournalWatch
+from tests.faults.storm.run import SITE_OPTIONS, SUBJECTS, configure
+from tests.faults.storm.verdict import Verdict, judge
+from tests.faults.storm.writers import CLUSTER, Writers
+from tests.faulty_proxy import FaultyProxy
+from tests.functional.engine.clocks import MachineClock
+from tests.functional.engine.driving import Installation, Line
+from tests.functional.sources.jetstream import dcm_of
+from tests.functional.webhooks.driving import BOX, Record, recording
+from tests.functional.webhooks.subscribing import subscribe_all
+from tests.services.servers import Server, free_port
+from tests.waiting import deadline, wait_until
+from watcher_sync.storage.groups.source_status import list_sources
 
 pytestmark = [pytest.mark.rare, pytest.mark.timeout(900)]
 

@@ -8,13 +8,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from oslo_service import backend
 
-backend.init_backend(backend.BackendType.THREADING)
-
-from tests.faults.storm.plan import Settings  # noqa: E402
-from tests.faults.storm.run import Storm, run  # noqa: E402
-from tests.functional.engine.driving import Line  # noqa: E402
+from tests.faults.storm.plan import Settings
+from tests.faults.storm.run import Storm, run
+from tests.functional.engine.driving import Line
 
 SETTINGS = Settings(seed=1, seconds=5, pause=0.7, most=12)
 

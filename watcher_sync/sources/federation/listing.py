@@ -14,7 +14,6 @@ from oslo_config import cfg
 
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import SourceError
-from watcher_sync.sources.federation.log_options import LOG_OPTIONS, LogSettings
 from watcher_sync.sources.federation.options import OPTIONS, read_settings
 
 
@@ -39,6 +38,7 @@ def list_ids(conf: cfg.ConfigOpts, source: str, kinds: Collection[str], deadline
     """
     group = conf[f"source_{source}"]
     if group.driver == "federation_log":
+        from watcher_sync.sources.federation.log_options import LOG_OPTIONS, LogSettings
         from watcher_sync.sources.federation.region_log import list_log
 
         opts.register_source(conf, source, LOG_OPTIONS)

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 from oslo_log import log as logging
 
+from watcher_sync.client.log.consumer import LogLost
 from watcher_sync.client.log.follower import LogMessage, Received
 from watcher_sync.client.log.messages import SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, PublishedChange, UnknownMessage
 from watcher_sync.events import Event
@@ -39,10 +40,6 @@ class _Owner(msgspec.Struct):
 
 
 _decode_owner: Final = msgspec.json.Decoder(_Owner).decode
-
-
-class LogLost(Exception):
-    """The log does not answer."""
 
 
 class RegionLogFollower(RegionFollower):
