@@ -3,7 +3,7 @@
 
 The regions are followed over their APIs, or over another transport (:class:`Transport`). Each one is a database with
 servers in processes of their own. The global engine runs in this process, so its processor time can be taken. The
-time is from the first connection to a region.
+time is from the moment at which it leads, with its model loaded: a source connects later, perhaps after a listing.
 
 A change counts when the position of its region is past it. A follower may read an entity that changed several times
 once, and all these changes count.
@@ -178,7 +178,7 @@ class FollowedRegions:
     def _follow(self) -> _Work:
         """Run the global engine until it has reached the heads of the regions."""
         heads = self._heads()
-        with running_engine(self.overall):
+        with running_engine(self.overall, lambda engine: engine.leading):
             began, follower, servers = time.perf_counter(), time.process_time(), processor(self._processes)
             wait_until(lambda: _positions(self.overall) == heads, _PATIENCE_SECONDS)
             return _Work(

@@ -39,14 +39,22 @@ class Pace(NamedTuple):
     """Microseconds of processor time that an event took: of this process, all its threads, and of its drivers'."""
 
 
+def is_connected(engine: Engine) -> bool:
+    """Whether a source of the engine is connected."""
+    return any(each.state is SourceState.CONNECTED for each in list(engine.source_status().values()))
+
+
 @contextlib.contextmanager
-def running_engine(place: Place) -> Iterator[Engine]:
-    """The real engine, leading, in a thread."""
+def running_engine(place: Place, is_ready: Callable[[Engine], bool] = is_connected) -> Iterator[Engine]:
+    """The real engine, leading, in a thread.
+
+    :param is_ready: what is waited for.
+    """
     engine = assemble(place.conf)
     thread = threading.Thread(target=engine.run, name="engine", daemon=True)
     thread.start()
     try:
-        until(lambda: any(s.state is SourceState.CONNECTED for s in list(engine.source_status().values())))
+        until(lambda: is_ready(engine))
         yield engine
     finally:
         engine.stop()
