@@ -62,6 +62,10 @@ class PublishedLog:
         wait_until(self.mirrored)
         self._dcm.do(self._dcm.js.purge_stream(self.stream))
 
+    def stop_mirroring(self) -> None:
+        """Remove the stream of the model, so that a reader gets nothing more of it."""
+        self._dcm.delete_stream(f"{self.stream}-model")
+
     def snapshot(self, *, until: str = base.SNAPSHOT_END) -> None:
         """Publish the truth. It ends after its begin, its entities or its end."""
         self._publish(base.SNAPSHOT_BEGIN)

@@ -259,3 +259,16 @@ def test_wrong_options_are_named(log: PublishedLog, tmp_path: Path) -> None:
         FederationLogSource("north", configured(tmp_path, log, "site = a b"))
     with pytest.raises(ConfigError, match=r"\[source_north\] token: cannot be set beside user"):
         FederationLogSource("north", configured(tmp_path, log, "user = u", "token = t"))
+
+
+def test_changes_arrive_while_the_model_does_not_follow(log: PublishedLog, tmp_path: Path) -> None:
+    """The model is a mirror, which a server may leave as it is for most of a minute after the loss of a node."""
+    log.write("a", n=1)
+    log.snapshot()
+    with following(configured(tmp_path, log)) as north:
+        north.wait_for(log)
+        log.write("a", n=2)
+        north.wait_for(log)
+        log.stop_mirroring()
+        log.write("a", n=3)
+        north.wait_for(log)

@@ -7,8 +7,8 @@ the model is read from the begin of the last snapshot up to a sequence, and the 
 A message that is not the next means that messages were discarded. The model is then read again, as after a stream
 that went back in time.
 
-A follower of states reads the model all the time: an entity that changed several times arrives once. Within a
-snapshot it reads the changes, of which none moves.
+A follower of states reads what waits from the model: each entity arrives once. Then it reads the changes, because a
+mirror may be late.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class LogFollower:
         """:param connect: connects to JetStream.
 
         :param places: where to continue: (epoch, seq, sequence). The first one that the stream has is taken.
-        :param states: pass the newest state of each entity, instead of each change.
+        :param states: pass the newest state of each entity, instead of each change, of what waits at a connection.
         :param prefix: of the subjects of JetStream's interface.
         """
         self.is_connected = False
@@ -132,6 +132,11 @@ class LogFollower:
         """The changes up to this sequence make the model whole."""
         self._is_whole = True
         """Whether what was received up to the cursor is a whole model: not within a snapshot."""
+        self._states_end = 0
+        """The last sequence of the model that a follower of states reads before the changes.
+
+        After the loss of a node, a server may copy nothing into the model for most of a minute.
+        """
         self._reason: str | None = None
         """Why the model is to be read first; None: only if the stream does not continue."""
         self._consumer: LogConsumer | None = None
@@ -246,9 +251,10 @@ class LogFollower:
             await self._end_model(js)
         while True:
             if self._states and self._is_whole:
-                await self._consume(client, js, self._model_stream, self._take_state)
-            else:
-                await self._consume(client, js, self._stream, self._take_change)
+                self._states_end = (await js.stream_info(self._model_stream)).state.last_seq
+                if self._states_end > self._cursor:
+                    await self._consume(client, js, self._model_stream, self._take_state)
+            await self._consume(client, js, self._stream, self._take_change)
 
     async def _objection(self, js: JetStreamContext, info: StreamInfo, model: StreamInfo) -> str | None:
         """Why the reading cannot continue where it was; None: it can."""
@@ -320,7 +326,7 @@ class LogFollower:
             self._set_whole(True)
 
     def _set_whole(self, is_whole: bool) -> None:
-        """Note whether the model is whole. A follower of states goes on in the other stream."""
+        """Note whether the model is whole. A follower of states chooses the stream again."""
         if is_whole != self._is_whole:
             self._is_whole = is_whole
             if self._states:
@@ -364,6 +370,8 @@ class LogFollower:
         if sequence > self._cursor:
             self._pass_on(message, sequence)
             self._set_whole(not message.subject.endswith(_BEGIN))
+        if sequence >= self._states_end:
+            self._end(None)
 
     def _pass_on(self, message: Msg, sequence: int) -> None:
         self._cursor, self._last = sequence, message
