@@ -7,12 +7,9 @@ import asyncio
 import contextlib
 import datetime
 import statistics
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -21,13 +18,13 @@ import nats
 from tests.benchmarks.beside import Outlet, replay_beside
 from tests.benchmarks.figures import Budget, Figure
 from tests.benchmarks.places import Bench, Place
-from tests.benchmarks.running import until
+from tests.benchmarks.running import running_program, until
 from tests.functional.log.memory_log import NAME, Cloud, instance
 from tests.services.ensure import url_of
 from watcher_sync.client.log import LogReader
 from watcher_sync.log.cursors import PUBLISHING, read_outlet
 
-_RATE: Final = 200
+RATE: Final = 200
 """Changes a second while the lateness is measured."""
 _FIRST: Final = 3
 """The sequence of the first change after the snapshot of an empty model."""
@@ -44,7 +41,7 @@ def cost(bench: Bench) -> list[Figure]:
     @contextlib.contextmanager
     def arrange() -> Iterator[tuple[Place, Outlet]]:
         with _place(bench) as (place, _):
-            yield place, lambda: _outlet(place)
+            yield place, lambda: running_outlet(place)
 
     return replay_beside(bench, "log", "an outlet on JetStream", arrange)
 
@@ -54,11 +51,11 @@ def _catching_up(bench: Bench) -> list[Figure]:
     rates, reads = [], []
     for _ in range(bench.scale.pairs):
         with _place(bench) as (place, stream):
-            with _outlet(place):
+            with running_outlet(place):
                 pass
             place.replay(bench.history())
             head = place.store.head()
-            with _outlet(place) as published:
+            with running_outlet(place) as published:
                 until(lambda published=published, head=head: published() >= head)
             rates.append(asyncio.run(_rate(stream)))
             reads.append(_read_all(stream, head))
@@ -82,7 +79,7 @@ def _read_all(stream: str, head: int) -> float:
 
 def _lateness(bench: Bench) -> list[Figure]:
     count = bench.scale.lone * 10
-    with _place(bench) as (place, stream), _outlet(place), LogReader([url_of("nats")], stream=stream) as log:
+    with _place(bench) as (place, stream), running_outlet(place), LogReader([url_of("nats")], stream=stream) as log:
         cloud, sent, arrived = Cloud(place.store), dict[int, float](), dict[int, float]()
 
         def follow() -> None:
@@ -93,33 +90,40 @@ def _lateness(bench: Bench) -> list[Figure]:
         until(lambda: arrived, pause=0.01)
         began = time.monotonic()
         for number in range(count):
-            time.sleep(max(0.0, began + number / _RATE - time.monotonic()))
+            time.sleep(max(0.0, began + number / RATE - time.monotonic()))
             sequence = cloud.write(instance(number % 100, state=f"s{number}"))
             sent[sequence] = time.monotonic()
         until(lambda: sent.keys() <= arrived.keys(), pause=0.05)
     late = sorted(arrived[sequence] - when for sequence, when in sent.items())
-    note = f"{_RATE} changes/s, SQLite"
+    note = f"{RATE} changes/s, SQLite"
     return [
         _figure(f"from a commit to a reader of the log, {name}", late[int(count * part)] * 1000, "ms", note, limit)
         for name, part, limit in (("median", 0.5, None), ("99th percentile", 0.99, 300.0))
     ]
 
 
+def outlet_sections(servers: str, stream: str, replicas: int = 1) -> dict[str, dict[str, object]]:
+    """The configuration of an outlet on JetStream, whose partition has the name of its stream."""
+    return {
+        "outlet_webhook": {"enabled": "false"},
+        "outlets": {"enabled": NAME},
+        f"outlet_{NAME}": {
+            "driver": "nats_jetstream",
+            "servers": servers,
+            "stream": stream,
+            "subject_prefix": stream,
+            "partition": stream,
+            "stream_mode": "create",
+            "replicas": replicas,
+        },
+    }
+
+
 @contextlib.contextmanager
 def _place(bench: Bench) -> Iterator[tuple[Place, str]]:
     """A fresh database, and the name of its stream, which is deleted afterwards."""
     stream = f"watcher-sync-bench-{time.time_ns():x}"
-    options = {
-        "driver": "nats_jetstream",
-        "servers": url_of("nats"),
-        "stream": stream,
-        "subject_prefix": stream,
-        "stream_mode": "create",
-        "replicas": 1,
-    }
-    place = bench.place(
-        outlet_webhook={"enabled": "false"}, outlets={"enabled": NAME}, **{f"outlet_{NAME}": dict[str, Any](options)}
-    )
+    place = bench.place(**outlet_sections(url_of("nats"), stream))
     try:
         yield place, stream
     finally:
@@ -154,23 +158,17 @@ async def _delete(stream: str) -> None:
 
 
 @contextlib.contextmanager
-def _outlet(place: Place) -> Iterator[Any]:
+def running_outlet(place: Place) -> Iterator[Any]:
     """A process that publishes changes; inside, the seq that the log has, as it last wrote it."""
-    program = Path(sys.executable).with_name("watcher-sync-outlet")
     database = place.store.database
 
     def published() -> int:
         cursor = read_outlet(database, NAME)
         return cursor.published_seq if cursor is not None and cursor.state == PUBLISHING else -1
 
-    with place.file.with_name("outlet.log").open("wb") as out:
-        process = subprocess.Popen([str(program), "--config-file", str(place.file)], stdout=out, stderr=out)
-    try:
+    with running_program(place, "watcher-sync-outlet"):
         until(lambda: published() >= 0, pause=0.05)
         yield published
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 def _figure(what: str, measured: float, unit: str, note: str, limit: float | None = None) -> Figure:

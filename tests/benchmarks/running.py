@@ -9,9 +9,12 @@ process. On a machine with other load the processor time varies less.
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.benchmarks.places import Place
@@ -36,19 +39,40 @@ class Pace(NamedTuple):
     """Microseconds of processor time that an event took: of this process, all its threads, and of its drivers'."""
 
 
+def is_connected(engine: Engine) -> bool:
+    """Whether a source of the engine is connected."""
+    return any(each.state is SourceState.CONNECTED for each in list(engine.source_status().values()))
+
+
 @contextlib.contextmanager
-def running_engine(place: Place) -> Iterator[Engine]:
-    """The real engine, leading, in a thread."""
+def running_engine(place: Place, is_ready: Callable[[Engine], bool] = is_connected) -> Iterator[Engine]:
+    """The real engine, leading, in a thread.
+
+    :param is_ready: what is waited for.
+    """
     engine = assemble(place.conf)
     thread = threading.Thread(target=engine.run, name="engine", daemon=True)
     thread.start()
     try:
-        until(lambda: any(s.state is SourceState.CONNECTED for s in list(engine.source_status().values())))
+        until(lambda: is_ready(engine))
         yield engine
     finally:
         engine.stop()
         thread.join(_PATIENCE)
         place.store.database.dispose()
+
+
+@contextlib.contextmanager
+def running_program(place: Place, name: str) -> Iterator[None]:
+    """An executable with the configuration of a place, in a process of its own."""
+    program = Path(sys.executable).with_name(name)
+    with place.file.with_name(f"{name}.log").open("wb") as out:
+        process = subprocess.Popen([str(program), "--config-file", str(place.file)], stdout=out, stderr=out)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
 
 
 def counted(engine: Engine) -> tuple[int, int]:

@@ -19,15 +19,14 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.faults.federations import SITES, Federation
 from tests.functional.engine.driving import Installation, Line, scaled
-from tests.functional.sources.federated import Member, Sampler, is_union, quantile, unreal_deletions
-from tests.waiting import Deadline, seconds_until, wait_until
-from watcher_sync.testing.nova.cloud import CloudSimulator
+from tests.functional.sources.federated import Sampler, quantile, unreal_deletions
+from tests.waiting import seconds_until, wait_until
 from watcher_sync.testing.nova.notifications import Document
 
 SEED = int(os.environ.get("WATCHER_SYNC_TEST_FEDERATION_SEED", "1"))
 ROUNDS = int(os.environ.get("WATCHER_SYNC_TEST_FEDERATION_ROUNDS", "3"))
-SITES = ("north", "south", "west")
 EVENTS = 4_000
 CALM_SECONDS = 30
 """How long the regions are under load before the first kill."""
@@ -39,31 +38,6 @@ MAX_LAG_SECONDS = 0.5
 pytestmark = pytest.mark.timeout(1200)
 
 
-class Federation:
-    """The global installation and its regions, each with a line of notifications."""
-
-    def __init__(self, install: Callable[..., Installation], url: str, line: Callable[[str], Line]) -> None:
-        """:param url: of the global database."""
-        self.whole = Member("global", install(url))
-        self.regions: dict[str, Member] = {}
-        self.lines: dict[str, Line] = {}
-        for number, name in enumerate(SITES):
-            folder = self.whole.site.folder / name
-            folder.mkdir()
-            region = self.regions[name] = Member(name, install(f"sqlite:///{folder / 'region.sqlite'}"))
-            self.lines[name] = line(f"nova-{number}")
-            region.add_source("nova", self.lines[name].source("nova"))
-            self.whole.follow(name, region, page_size=100)
-
-    def start(self) -> None:
-        for region in self.regions.values():
-            region.start()
-        self.whole.start("engine")
-
-    def is_equal(self) -> bool:
-        return is_union(self.whole, self.regions)
-
-
 @pytest.mark.parametrize("database", ["sqlite_url", "postgresql_url", "mariadb_url"])
 def test_the_global_model_is_the_union_after_each_of_the_four_was_killed_again_and_again(
     install: Callable[..., Installation],
@@ -72,35 +46,19 @@ def test_the_global_model_is_the_union_after_each_of_the_four_was_killed_again_a
     database: str,
     figure: Callable[[str], None],
 ) -> None:
-    federation = Federation(install, request.getfixturevalue(database), line)
-    rng = random.Random(SEED)
-    clouds = {name: CloudSimulator(seed=SEED + n, hosts=10, instances=60) for n, name in enumerate(SITES)}
+    federation = Federation(install, request.getfixturevalue(database), line, seed=SEED, page_size=100)
     federation.start()
-    histories = {name: iter(cloud.history(scaled(EVENTS))) for name, cloud in clouds.items()}
+    histories = {name: iter(cloud.history(scaled(EVENTS))) for name, cloud in federation.clouds.items()}
     lags = calm_lags(federation, histories)
     p99 = quantile(lags, 0.99)
     figure(f"{database}: {len(lags)} changes visible globally after {quantile(lags, 0.5):.3f} s, p99 {p99:.3f} s")
     began = time.monotonic()
-    kills = 0
     with ExitStack() as stack:
         for name, history in histories.items():
             rate = (scaled(EVENTS) - CALM_SECONDS * RATE) / (20 * ROUNDS)
             stack.enter_context(federation.lines[name].publishing(history, rate=max(10.0, rate)))
-        for _ in range(ROUNDS):
-            members = [federation.whole, *federation.regions.values()]
-            rng.shuffle(members)
-            for victim in members:
-                head = federation.whole.site.head()
-                _try_until(lambda: federation.whole.site.head() > head + rng.randint(1, 100), 15)  # noqa: B023
-                parts = rng.sample(sorted(victim.processes), rng.randint(1, len(victim.processes)))
-                victim.kill(*parts)
-                moment = time.monotonic() + rng.uniform(0, 1)  # wait: a random moment of the load
-                wait_until(lambda moment=moment: time.monotonic() >= moment)
-                victim.start(*parts)
-                kills += len(parts)
-    for name, region in federation.regions.items():
-        wait_until(lambda: not federation.lines[name].waiting(), 120, f"the end of the queue of {name}")  # noqa: B023
-        wait_until(lambda: _is_true(region.site, clouds[name]), 60, f"the truth of {name}")  # noqa: B023
+        kills = federation.kill_in_turn(random.Random(SEED), ROUNDS)
+    federation.wait_until_true()
     healed = seconds_until(federation.is_equal, 120, "the union")
     assert unreal_deletions(federation.whole, federation.regions) == []
     federation.whole.site.check_journal()
@@ -136,17 +94,3 @@ def calm_lags(federation: Federation, histories: Mapping[str, Iterator[Document]
         rows = {name: region.site.rows(before[name]) for name, region in federation.regions.items()}
         wait_until(lambda: all(sampler.has(name, rows[name][-1]) for name in rows), 30, "the last changes")
     return [lag for name in rows for lag in sampler.lags(name, rows[name])]
-
-
-def _try_until(condition: Callable[[], bool], seconds: float) -> None:
-    """Wait until it is true, but not for longer: under faults there may be no progress."""
-    limit = Deadline(seconds)
-    wait_until(lambda: condition() or limit.is_over, seconds + 30)
-
-
-def _is_true(site: Installation, cloud: CloudSimulator) -> bool:
-    try:
-        site.check_tables(cloud.reported())
-    except AssertionError:
-        return False
-    return True

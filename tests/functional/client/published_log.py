@@ -59,6 +59,11 @@ class PublishedLog:
         """Whether the model has all that the stream has."""
         return bool(self.info(self.stream).last_seq == self.info(self.model).last_seq)
 
+    def delivered(self) -> bool:
+        """Whether all readers of the changes have got everything."""
+        consumers = self._dcm.do(self._dcm.js.consumers_info(self.stream))
+        return not any(each.num_pending for each in consumers)
+
     def purge(self, *, mirrored: bool = True) -> None:
         """Discard all changes. The model stays.
 
@@ -78,6 +83,10 @@ class PublishedLog:
         self._dcm.delete_stream(self.model)
         source = StreamSource(name=self.stream, filter_subject=f"{self.stream}.{PARTITION}._snapshot.>")
         self._dcm.do(self._dcm.js.add_stream(StreamConfig(name=self.model, mirror=source, max_msgs_per_subject=1)))
+
+    def stop_mirroring(self) -> None:
+        """Remove the stream of the model, so that a reader gets nothing more of it."""
+        self._dcm.delete_stream(f"{self.stream}-model")
 
     def snapshot(self, *, until: str = base.SNAPSHOT_END) -> None:
         """Publish the truth. It ends after its begin, its entities or its end."""

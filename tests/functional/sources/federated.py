@@ -13,23 +13,28 @@ import time
 import urllib.request
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from tests.functional.engine.driving import EngineProcess, Installation
 from tests.functional.executables import BIN
 from tests.services.servers import free_port
 from tests.waiting import deadline, wait_until
+from watcher_sync.log.cursors import PUBLISHING, read_outlet
 from watcher_sync.storage.groups.source_status import SourceRow, list_sources
 from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.storage.writing.store import Store
 
 KINDS: Final = ("aggregate", "compute_node", "instance")
 _REFERENCES: Final = ("host", "source_host", "hosts")
-PARTS: Final = {"engine": "watcher-sync-engine", "api": "watcher-sync-api", "outlet": "watcher-sync-outlet"}
 
 
 class Member:
     """One installation of a federation."""
+
+    parts: ClassVar[Mapping[str, str]] = {
+        "engine": "watcher-sync-engine", "api": "watcher-sync-api", "outlet": "watcher-sync-outlet",
+    }  # fmt: skip
+    """Its processes: name -> executable."""
 
     def __init__(self, name: str, site: Installation, **options: object) -> None:
         """:param options: of its parts, as ``group__option``."""
@@ -58,14 +63,18 @@ class Member:
         return self.site.folder / "member.conf"
 
     def _command(self, part: str, config: Path) -> list[str]:
-        return self.site.command(PARTS[part], config)
+        return self.site.command(self.parts[part], config)
+
+    def _followed_with(self) -> dict[str, object]:
+        """The options of a source that follows this member."""
+        return {
+            "driver": "federation", "endpoint": self.url,
+            "address": f"127.0.0.1:{self.stream_port}", "backoff_max": 0.5,
+        }  # fmt: skip
 
     def follow(self, source: str, other: Member, **options: object) -> None:
         """Add a source that follows another member; before the start."""
-        values = {
-            "driver": "federation", "endpoint": other.url,
-            "address": f"127.0.0.1:{other.stream_port}", "backoff_max": 0.5,
-        } | options  # fmt: skip
+        values = other._followed_with() | options
         self.add_source(source, {f"source_{source}.{option}": value for option, value in values.items()})
 
     def add_source(self, source: str, options: Mapping[str, object]) -> None:
@@ -77,7 +86,7 @@ class Member:
         """Start these processes, or all of them; returns at once."""
         config = self._config
         self.site.write_config(config, {})
-        for part in parts or PARTS:
+        for part in parts or self.parts:
             log = self.site.folder / f"{part}-{next(self._numbers)}.log"
             self.processes[part] = EngineProcess(self._command(part, config), log, self.site.environment)
             self.site.engines.append(self.processes[part])
@@ -128,6 +137,36 @@ class ServedMember(Member):
         wait_until(
             lambda: victim not in api.workers and len(api.workers) == self.WORKERS, 60, "another worker"
         )  # fmt: skip
+
+
+class Partition(Member):
+    """A member that publishes its journal on JetStream, in streams of its name. It serves nothing itself."""
+
+    parts: ClassVar[Mapping[str, str]] = {"engine": "watcher-sync-engine", "outlet": "watcher-sync-outlet"}
+
+    def __init__(
+        self, name: str, site: Installation, servers: Sequence[str], *, replicas: int = 1, **options: object
+    ) -> None:
+        """:param servers: the URLs of the NATS servers.
+
+        :param replicas: servers that store each message.
+        """
+        self._servers = ", ".join(servers)
+        log = {
+            "driver": "nats_jetstream", "servers": self._servers, "stream": name, "subject_prefix": name,
+            "partition": name, "stream_mode": "create", "replicas": replicas,
+        }  # fmt: skip
+        fixed = {"outlets__enabled": "bus", "outlet_watch__enabled": "false", "outlet_webhook__enabled": "false"}
+        outlet = {f"outlet_bus__{option}": value for option, value in log.items()}
+        super().__init__(name, site, **{**fixed, **outlet, **options})
+
+    def _followed_with(self) -> dict[str, object]:
+        return {"driver": "federation_log", "servers": self._servers, "stream": self.name}
+
+    def published(self) -> tuple[str, int]:
+        """The epoch and the seq of the last change that the log has, as the outlet has last written it."""
+        cursor = read_outlet(self.site.store.database, "bus")
+        return (cursor.epoch, cursor.published_seq) if cursor is not None and cursor.state == PUBLISHING else ("", -1)
 
 
 class Sampler:
@@ -220,9 +259,10 @@ def has_union(
     return True
 
 
-def is_union(whole: Member, parts: Mapping[str, Member]) -> bool:
+def is_union(whole: Member, parts: Mapping[str, Member], *, versions: bool = True) -> bool:
     """As :func:`has_union`."""
-    return has_union(whole.site.store, {site: part.site.store for site, part in parts.items()})
+    stores = {site: part.site.store for site, part in parts.items()}
+    return has_union(whole.site.store, stores, versions=versions)
 
 
 def unreal_deletions(whole: Member, parts: Mapping[str, Member]) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,10 +54,14 @@ class Followed:
         self.listed: list[set[str]] = []
         """The ids of each listing of instances."""
         self.cursor = cursor
+        self.gate = threading.Event()
+        """The engine takes events while it is set."""
+        self.gate.set()
         self.source = FederationLogSource("north", conf, cursor=cursor)
         self.source.stored_kinds = KINDS
 
     def take(self, events: list[Event]) -> None:
+        assert self.gate.wait(deadline(60))
         for event in events:
             self.events.append(event)
             if event.undecodable is not None:
@@ -145,6 +150,24 @@ def test_an_entity_that_changed_often_meanwhile_arrives_once(log: PublishedLog, 
         ("changed", "e-0"), ("deleted", "e-1"), ("changed", "new"),
     ]  # fmt: skip
     assert again.events[0].read()["n"] == 199
+
+
+def test_an_entity_that_changed_often_while_the_engine_was_slow_arrives_once(log: PublishedLog, tmp_path: Path) -> None:
+    log.fill(3)
+    log.snapshot()
+    with following(configured(tmp_path, log)) as north:
+        north.wait_for(log)
+        north.gate.clear()
+        for number in range(200):
+            log.write("e-0", n=number)
+            if number == 100:
+                log.remove("e-1")
+        log.write("e-2", n=1)
+        wait_until(log.delivered)
+        north.gate.set()
+        north.wait_for(log)
+    assert len(north.of("e-0")) < 50
+    assert [event.subject for event in north.events[-3:]] == ["e-1", "e-0", "e-2"]
 
 
 def test_a_listing_lacks_nothing_that_changed_while_the_model_was_read(log: PublishedLog, tmp_path: Path) -> None:
@@ -407,3 +430,16 @@ def test_wrong_options_are_named(log: PublishedLog, tmp_path: Path) -> None:
         FederationLogSource("north", configured(tmp_path, log, "site = a b"))
     with pytest.raises(ConfigError, match=r"\[source_north\] token: cannot be set beside user"):
         FederationLogSource("north", configured(tmp_path, log, "user = u", "token = t"))
+
+
+def test_changes_arrive_while_the_model_does_not_follow(log: PublishedLog, tmp_path: Path) -> None:
+    """The model is a mirror, which a server may leave as it is for most of a minute after the loss of a node."""
+    log.write("a", n=1)
+    log.snapshot()
+    with following(configured(tmp_path, log)) as north:
+        north.wait_for(log)
+        log.write("a", n=2)
+        north.wait_for(log)
+        log.stop_mirroring()
+        log.write("a", n=3)
+        north.wait_for(log)

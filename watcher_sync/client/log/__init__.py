@@ -17,6 +17,7 @@ It needs nats-py and msgspec, and neither the API nor the database of what publi
 ``messages``  The decoding of a message, in both formats
 ``reader``    ``LogReader``: the iterator
 ``servers``   The connection to one of the servers of a cluster
+``stored``    Single messages of a stream
 """
 
 from watcher_sync.client.log.entries import LogEntry, LogReading

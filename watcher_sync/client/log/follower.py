@@ -7,8 +7,8 @@ the model is read from the begin of the last snapshot up to a sequence, and the 
 A message that is not the next means that messages were discarded. The model is then read again, as after a stream
 that went back in time.
 
-A follower of states reads the model all the time: an entity that changed several times arrives once. Within a
-snapshot it reads the changes, of which none moves.
+A follower of states reads what waits from the model: each entity arrives once. Then it reads the changes, because a
+mirror may be late.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ import contextlib
 import datetime
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
-from nats.js.api import RawStreamMsg, StreamInfo
+from nats.js.api import StreamInfo
 from nats.js.client import JetStreamContext
-from nats.js.errors import NotFoundError
 
 from watcher_sync.backoff import Backoff
 from watcher_sync.client.log.consumer import LogConsumer, LogLost
 from watcher_sync.client.log.servers import Connect, close, end_tasks
+from watcher_sync.client.log.stored import label_of, last_message, message_at
 
 NO_POSITION: Final = "no_position"
 """The reader was given no position."""
@@ -40,8 +40,6 @@ REPLACED: Final = "replaced"
 """The stream has another message at the position: it was created again, or went back in time."""
 
 MODEL_SUFFIX: Final = "-model"
-POSITION_HEADER: Final = "Watcher-Sync-Position"
-CHANGE_HEADER: Final = "Watcher-Sync-Change"
 
 _BEGIN: Final = "._snapshot.begin"
 _END: Final = "._snapshot.end"
@@ -102,7 +100,7 @@ class LogFollower:
         """:param connect: connects to JetStream.
 
         :param places: where to continue: (epoch, seq, sequence). The first one that the stream has is taken.
-        :param states: pass the newest state of each entity, instead of each change.
+        :param states: pass the newest state of each entity, instead of each change, of what waits at a connection.
         :param prefix: of the subjects of JetStream's interface.
         """
         self.is_connected = False
@@ -138,6 +136,11 @@ class LogFollower:
         """The changes up to this sequence make the model whole."""
         self._is_whole = True
         """Whether what was received up to the cursor is a whole model: not within a snapshot."""
+        self._states_end = 0
+        """The last sequence of the model that a follower of states reads before the changes.
+
+        After the loss of a node, a server may copy nothing into the model for most of a minute.
+        """
         self._reason: str | None = None
         """Why the model is to be read first; None: only if the stream does not continue."""
         self._consumer: LogConsumer | None = None
@@ -252,9 +255,11 @@ class LogFollower:
             await self._end_model(js)
         while True:
             if self._states and self._is_whole:
-                await self._consume(client, js, self._model_stream, self._take_state)
-            else:
-                await self._consume(client, js, self._stream, self._take_change)
+                last = await last_message(js, self._model_stream, _ANY)
+                self._states_end = (last.seq or 0) if last is not None else 0
+                if self._states_end > self._cursor:
+                    await self._consume(client, js, self._model_stream, self._take_state)
+            await self._consume(client, js, self._stream, self._take_change)
 
     async def _objection(self, js: JetStreamContext, info: StreamInfo, model: StreamInfo) -> str | None:
         """Why the reading cannot continue where it was; None: it can."""
@@ -269,10 +274,10 @@ class LogFollower:
         if self._last is None:
             # Changes show a gap themselves, but states do not: a deletion may have expired.
             return PURGED if self._states and info.state.first_seq > self._cursor + 1 else None
-        found = await _message_at(js, self._stream, self._cursor)
+        found = await message_at(js, self._stream, self._cursor)
         if found is None:
             return PURGED
-        return None if _label(found.headers) == _label(self._last.headers) else REPLACED
+        return None if label_of(found.headers) == label_of(self._last.headers) else REPLACED
 
     def _is_behind(self, last: int, wanted: int) -> bool:
         """Whether a stream ends before what it had.
@@ -287,8 +292,8 @@ class LogFollower:
     async def _resume(self, js: JetStreamContext, info: StreamInfo) -> str | None:
         was_replaced = False
         for epoch, seq, sequence in self._places:
-            found = await _message_at(js, self._stream, sequence)
-            position, change = _label(found.headers if found is not None else None)
+            found = await message_at(js, self._stream, sequence)
+            position, change = label_of(found.headers if found is not None else None)
             if position == f"{epoch}:{seq}" and change not in _IN_SNAPSHOT:
                 self._created, self._cursor = info.created, sequence
                 return None
@@ -300,12 +305,12 @@ class LogFollower:
         """:raises nats.errors.Error, LogLost: there is no model yet, or the changes do not continue it."""
         if model.state.last_seq + 1 < info.state.first_seq:
             raise LogLost(f"{self._model_stream} lacks messages that {self._stream} has discarded")
-        last = await _last(js, self._model_stream, _ANY)
+        last = await last_message(js, self._model_stream, _ANY)
         base = last.subject.rsplit(".", 2)[0] if last is not None and last.subject else ""
-        begin = await _last(js, self._model_stream, base + _BEGIN)
+        begin = await last_message(js, self._model_stream, base + _BEGIN)
         if last is None or begin is None:
             raise LogLost(f"{self._model_stream} has no snapshot yet")
-        end = await _last(js, self._model_stream, base + _END)
+        end = await last_message(js, self._model_stream, base + _END)
         self._cursor = begin.seq or 0
         self._model_end = max(last.seq or 0, self._cursor)
         self._model_tail = max(model.state.last_seq, self._model_end)
@@ -317,7 +322,7 @@ class LogFollower:
 
     async def _end_model(self, js: JetStreamContext) -> None:
         model = await js.stream_info(self._model_stream)
-        change = await _last(js, self._stream, _ANY)  # the model may be late
+        change = await last_message(js, self._stream, _ANY)  # the model may be late
         self._cursor, self._model_end = self._model_tail, None
         if self._is_complete:
             self._settles_at = max(model.state.last_seq, (change.seq if change is not None else None) or 0)
@@ -330,7 +335,7 @@ class LogFollower:
             self._set_whole(True)
 
     def _set_whole(self, is_whole: bool) -> None:
-        """Note whether the model is whole. A follower of states goes on in the other stream."""
+        """Note whether the model is whole. A follower of states chooses the stream again."""
         if is_whole != self._is_whole:
             self._is_whole = is_whole
             if self._states:
@@ -374,27 +379,9 @@ class LogFollower:
         if sequence > self._cursor:
             self._pass_on(message, sequence)
             self._set_whole(not message.subject.endswith(_BEGIN))
+        if sequence >= self._states_end:
+            self._end(None)
 
     def _pass_on(self, message: Msg, sequence: int) -> None:
         self._cursor, self._last = sequence, message
         self._put(LogMessage(sequence, message.data, of_model=False))
-
-
-def _label(headers: Mapping[str, str] | None) -> tuple[str | None, str | None]:
-    """The position and the change that a message has in its headers."""
-    found = headers or {}
-    return found.get(POSITION_HEADER), found.get(CHANGE_HEADER)
-
-
-async def _message_at(js: JetStreamContext, stream: str, sequence: int) -> RawStreamMsg | None:
-    try:
-        return await js.get_msg(stream, sequence)
-    except NotFoundError:
-        return None
-
-
-async def _last(js: JetStreamContext, stream: str, subject: str) -> RawStreamMsg | None:
-    try:
-        return await js.get_last_msg(stream, subject)
-    except NotFoundError:
-        return None

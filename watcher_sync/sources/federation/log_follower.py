@@ -102,36 +102,38 @@ class RegionLogFollower(RegionFollower):
         return ((cursor.epoch.removeprefix(_EPOCH_OF_LOG), cursor.sequence, cursor.message),)
 
     def _pass_on(self, received: Sequence[Received]) -> None:
-        events: list[Event] = []
+        """Emit the newest state of each entity, in the order of these states."""
+        newest: dict[tuple[str, str], Event] = {}
         for each in received:
             try:
                 change = self._log.change_of(each)
             except UnknownMessage as exc:
-                events.append(self._undecodable(each, str(exc)))
+                event = self._undecodable(each, str(exc))
+                newest["", event.id] = event
                 continue
             if change is None:
                 continue
             if change.change == SNAPSHOT_BEGIN:
-                self._place(events)
-                self._emit(events)
-                events = []
+                self._emit_placed(newest.values())
+                newest.clear()
                 self._begin(change)
             elif change.change == SNAPSHOT_END:
-                events += self._end(change)
+                self._emit_placed([*newest.values(), *self._end(change)])
+                newest.clear()
             elif self._ids is not None or self._is_current(change):
-                events.append(self._event_of(change))
-        self._place(events)
-        self._emit(events)
+                newest.pop((change.kind, change.id), None)
+                newest[change.kind, change.id] = self._event_of(change)
+        self._emit_placed(newest.values())
         self._backoff.succeeded()
 
-    def _place(self, events: list[Event]) -> None:
-        """The last event has the position, but not within a whole model."""
+    def _emit_placed(self, events: Iterable[Event]) -> None:
+        """Emit events. The last one has the position, but not within a whole model."""
+        found = list(events)
         if self._ids is None and self._log.message:
-            self._cursor = msgspec.structs.replace(
-                self._cursor, sequence=self._log.seq, message=self._log.message
-            )  # fmt: skip
-            if events:
-                events[-1] = msgspec.structs.replace(events[-1], position=self._cursor.text())
+            self._cursor = msgspec.structs.replace(self._cursor, sequence=self._log.seq, message=self._log.message)
+            if found:
+                found[-1] = msgspec.structs.replace(found[-1], position=self._cursor.text())
+        self._emit(found)
 
     def _details(self) -> Iterable[str]:
         return (*super()._details(), self._partial_detail)
