@@ -29,6 +29,7 @@ from tests.benchmarks.places import Bench, Place
 from tests.benchmarks.regions import processor, serving, wait_until
 from tests.benchmarks.running import running_engine
 from tests.functional.api.conftest import free_port
+from tests.functional.sources.federated import sequence_of
 from watcher_sync.commit.replay import replay
 from watcher_sync.sources.replay import read_events
 from watcher_sync.storage.writing.journal import read_head
@@ -257,8 +258,7 @@ def _positions(overall: Place) -> dict[str, int]:
     t = overall.store.tables.source_cursors
     with overall.store.database.connect() as connection:
         return {
-            name: int(position.partition("@")[0])
-            for name, position in connection.execute(sa.select(t.c.source, t.c.position))
+            name: sequence_of(position) for name, position in connection.execute(sa.select(t.c.source, t.c.position))
         }
 
 

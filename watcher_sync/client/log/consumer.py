@@ -154,7 +154,8 @@ class LogConsumer:
             self._requested = max(0, self._requested - int(left))
             self._wake.set()
         else:
-            self.end(LogLost(f"the server ended a request: {status} {headers.get('Description', '')}".rstrip()))
+            why = f"{status} {headers.get('Description', '')}".partition("\n")[0]  # other headers may follow
+            self.end(LogLost(f"the server ended a request: {why.rstrip()}"))
 
 
 def _numbers_of(reply: str) -> tuple[int, int, int]:
