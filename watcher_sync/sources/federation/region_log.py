@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The log of one region on JetStream, and what was received of it.
 
-The streams are those of the outlet ``nats_jetstream`` of the region: each change, and the current model. The model is
-read as long as no snapshot is under way, so an entity that changed several times arrives once.
+The streams are those of the outlet ``nats_jetstream`` of the region: each change, and the current model. What waits at
+a connection is read from the model, so an entity that changed several times arrives once.
 """
 
 from __future__ import annotations
