@@ -113,7 +113,7 @@ def _interrupt_node(node: Server, rng: random.Random) -> int:
 
 def _wait_a_moment(rng: random.Random) -> None:
     """A random moment of the load."""
-    moment = time.monotonic() + rng.uniform(0, 1)
+    moment = time.monotonic() + rng.uniform(0, 1)  # wait: a random moment of the load
     wait_until(lambda: time.monotonic() >= moment)
 
 
