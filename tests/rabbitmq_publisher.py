@@ -4,8 +4,8 @@
 Exchange type, durability, routing key, envelope, content type and delivery mode are those of the driver. So a
 listener cannot distinguish the two, except by the rate.
 
-Guarantee: when :meth:`Publisher.publish` returns, the broker has received the messages. After each lot of a few
-thousand the publisher sends a synchronous request on the same channel, and the broker answers in order. A topic
+Guarantee: when :meth:`Publisher.publish` returns, the queues have the messages. The publisher waits for the broker's
+confirms after each lot of a few thousand. A quorum queue may lose what waits in a channel that is closed. A topic
 exchange drops messages without a bound queue, unless ``declare_queues`` made the default queues first.
 
 For one thread. Needs py-amqp, a dependency of oslo.messaging.
@@ -58,6 +58,12 @@ class Publisher:
         self._connection.connect()
         self._channel = self._connection.channel()
         self._channel.exchange_declare(exchange, "topic", durable=durable, auto_delete=False)
+        self._channel.confirm_select()
+        self._channel.events["basic_ack"].add(self._confirmed)
+        self._channel.events["basic_nack"].add(self._refused)
+        self._published = 0
+        """Messages of this channel; the broker numbers them in the same way."""
+        self._unconfirmed: set[int] = set()
 
     def __enter__(self) -> Publisher:
         return self
@@ -106,6 +112,8 @@ class Publisher:
                 body, priority = oslo_body(message), message["priority"].lower()
             self._channel.basic_publish(self._framed(body), self.exchange, f"{self.topic}.{priority}")
             sent += 1
+            self._published += 1
+            self._unconfirmed.add(self._published)
             if sent % _LOT == 0:
                 self._settle()
         self._settle()
@@ -117,5 +125,12 @@ class Publisher:
         )
 
     def _settle(self) -> None:
-        """Wait until the broker has taken all that this channel sent."""
-        self._channel.exchange_declare(self.exchange, "topic", passive=True)
+        """Wait until the broker has confirmed all that this channel sent."""
+        while self._unconfirmed:
+            self._connection.drain_events()
+
+    def _confirmed(self, number: int, multiple: bool) -> None:
+        self._unconfirmed -= {each for each in self._unconfirmed if each <= number} if multiple else {number}
+
+    def _refused(self, number: int, multiple: bool) -> None:
+        raise OSError(f"the broker refused the message {number}")
