@@ -240,6 +240,7 @@ def test_outlets_that_are_frozen_past_their_lease_and_wake_repeat_and_lose_nothi
     frozen = outlet(site)
     frozen.wait_for_log("published a snapshot")
     follower = Follower(own_nats.url)
+    wait_until(lambda: follower.seq >= 0)  # else its model may contain the first changes
     with changing(cloud):
         wait_until(lambda: follower.seq > _INSTANCES + 100, 60, "changes")
         other = outlet(site)
