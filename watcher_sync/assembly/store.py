@@ -79,7 +79,7 @@ def usable_store(conf: cfg.ConfigOpts, store: Store, *, limited: bool = True, an
         return store
     unusable = set(problems)
     for name, declared in store.kinds.items():
-        if lost := {reference.kind for reference in declared.references} & unusable - {name}:
+        if lost := {reference.kind for reference in declared.effective_references} & unusable - {name}:
             unusable.add(name)
             problems.setdefault(name, f"entity kind {name!r} refers to {', '.join(sorted(lost))}")
     for problem in sorted({*problems.values()} - _reported_problems):

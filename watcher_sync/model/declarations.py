@@ -10,7 +10,7 @@ import datetime
 import types
 import typing
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -49,22 +49,34 @@ class MaxBytes(msgspec.Struct, frozen=True):
     limit: int
 
 
+Relation = Literal["runs_on", "owned_by", "attached_to", "member_of", "provided_by"]
+"""What an edge between two entities means; it leads from the dependent one to the one that it needs."""
+
+
 class Reference(msgspec.Struct, frozen=True):
-    """A field whose value is the id (or a list of ids) of entities of another kind.
+    """A field whose value is the id (or a list of ids) of entities of another kind: edges of the graph of relations.
 
     :ivar field: an indexed field of the kind that declares the reference.
-    :ivar kind: the kind that is referred to.
+    :ivar kind: the kind that is referred to. It may be of another package, and need not be installed.
+    :ivar relation: what the edge means.
+    :ivar lists_dependents: the field names those that depend on this entity, such as the members of a group. Otherwise
+        this entity depends on those that the field names.
     :ivar implies: the referred entity exists as long as an entity refers to it (its kind is a Placeholder).
-        Otherwise a change has derived fields of the other computed again, if the reference is new or gone, or one of
-        several.
-    :ivar reads: the other fields that these derived fields follow from. A change of one has those of all that are
-        referred to computed again. Empty: any field.
+    :ivar reads: the fields that derived fields of the referred entities follow from. A change of one of them, or of the
+        reference, has these derived fields computed again. Empty: no derived field follows from the reference.
     """
 
     field: str
     kind: str
+    relation: Relation
+    lists_dependents: bool = False
     implies: bool = False
     reads: tuple[str, ...] = ()
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether a change of the field has effects on the entities that it refers to."""
+        return self.implies or bool(self.reads)
 
 
 class DependsOn(msgspec.Struct, frozen=True):
@@ -83,8 +95,8 @@ class DependsOn(msgspec.Struct, frozen=True):
 class Derived(msgspec.Struct, frozen=True):
     """A field that follows from other entities: a pure function of the view and the entity itself.
 
-    The model computes it again when the entity changes, when one that refers to it without implying it does, or one
-    that it depends on. It needs no version: the entities that it follows from have theirs.
+    The model computes it again when the entity changes, when one that refers to it and is read does, or one that it
+    depends on. It needs no version: the entities that it follows from have theirs.
     """
 
     field: str

@@ -8,6 +8,8 @@ import functools
 import hashlib
 from typing import Annotated, Any, Literal
 
+import msgspec
+
 from watcher_sync.model import kubernetes
 from watcher_sync.model.changes import NEVER
 from watcher_sync.model.kinds import (
@@ -49,7 +51,7 @@ def state_of_node(_view: View, node: ComputeNode) -> str:
     plural="aggregates",
     indexes=("hosts",),
     filter_indexes=("name", "availability_zone"),
-    references=(Reference("hosts", "compute_node", reads=("availability_zone",)),),
+    references=(Reference("hosts", "compute_node", "member_of", lists_dependents=True, reads=("availability_zone",)),),
 )
 class Aggregate(Entity, frozen=True, kw_only=True, gc=False):
     """A group of hosts of Nova. Id: the aggregate's uuid."""
@@ -133,8 +135,8 @@ class ComputeNode(Placeholder, frozen=True, kw_only=True, gc=False):
     indexes=("host", "source_host", "request_id"),
     filter_indexes=("host", "name", "project_id"),
     references=(
-        Reference("host", "compute_node", implies=True),
-        Reference("source_host", "compute_node", implies=True),
+        Reference("host", "compute_node", "runs_on", implies=True),
+        Reference("source_host", "compute_node", "attached_to", implies=True),
     ),
 )
 class Instance(Entity, frozen=True, kw_only=True, gc=False):
@@ -227,6 +229,10 @@ class ProviderBinding(Entity, frozen=True, kw_only=True, gc=False):
     )
 
 
+ProviderId = Annotated[str, msgspec.Meta(max_length=511)]
+"""``<provider>/<service type>``."""
+
+
 @functools.lru_cache(maxsize=4096)
 def binding_id(provider_name: str, source: str) -> str:
     """The id of the binding of a source to a provider. Both are arbitrary texts, so it is a digest."""
@@ -241,10 +247,15 @@ def provider_id(provider_name: str, service_type: str) -> str:
 
 def state_of_provider(view: View, instance: ServiceTypeInstance) -> str | None:
     """The state of the instance's provider in the instance's service type."""
+    provider = None if instance.provider_id is None else view.get("provider", instance.provider_id)
+    return provider.state if isinstance(provider, Provider) else None
+
+
+def provider_of(_view: View, instance: ServiceTypeInstance) -> str | None:
+    """The id of the instance's provider; None as long as the provider or the service type is unknown."""
     if instance.provider_name is None or instance.service_type is None:
         return None
-    provider = view.get("provider", provider_id(instance.provider_name, instance.service_type))
-    return provider.state if isinstance(provider, Provider) else None
+    return provider_id(instance.provider_name, instance.service_type)
 
 
 def last_update(_view: View, instance: ServiceTypeInstance) -> datetime.datetime | None:
@@ -259,16 +270,18 @@ def last_update(_view: View, instance: ServiceTypeInstance) -> datetime.datetime
     "service_type_instance",
     plural="service_type_instances",
     anchor="spec",
-    indexes=("service_type", "status", "provider_name", "project_id"),
+    indexes=("service_type", "status", "provider_id", "project_id"),
     low_cardinality=("status",),
     filter_indexes=("instance_name", "project_id", "provider_name", "service_type", "status"),
     name_field="instance_name",
+    references=(Reference("provider_id", "provider", "provided_by"),),
     derived=(
+        Derived("provider_id", provider_of, alone=True, reads=("provider_name", "service_type")),
         Derived("updated_at", last_update, alone=True, reads=("spec_updated_at", "status_updated_at")),
         Derived(
             "provider_state",
             state_of_provider,
-            follows=(DependsOn("provider", "name", "provider_name"),),
+            follows=(DependsOn("provider", "id", "provider_id"),),
             reads=("provider_name", "service_type"),
         ),
     ),
@@ -286,6 +299,7 @@ class ServiceTypeInstance(Entity, frozen=True, kw_only=True, gc=False):
     created_at: Annotated[datetime.datetime | None, In("spec"), Doc("When it was made.")] = None
     spec_updated_at: Annotated[datetime.datetime | None, In("spec"), Doc("When its spec was last written.")] = None
     provider_name: Annotated[Text | None, In("provider"), Doc("The provider that runs it.")] = None
+    provider_id: Annotated[ProviderId | None, Doc("Its provider in its service type.")] = None
     agent_name: Annotated[Text | None, In("provider"), Doc("The environment agent that it was given to.")] = None
     status: Annotated[Text | None, In("status"), Doc("Upper case; the known ones depend on the service type.")] = None
     status_message: Annotated[LongText | None, In("status"), Doc("What the provider says about the status.")] = None

@@ -233,7 +233,7 @@ class EntityOverlay:
             new = Staged(kind, entity_id, seq, old.base, entity, tombstone, event, merged, fields, revives)
         self._undo.append((key, old))
         self._staged[key] = new
-        if before is None or entity is None or kind.has_weak_references or not kind.indexed_fields.isdisjoint(touched):
+        if before is None or entity is None or kind.has_read_references or not kind.indexed_fields.isdisjoint(touched):
             both = before is not None and entity is not None
             self._reindex(kind, entity_id, before, entity, [f for f in kind.indexes if f in touched] if both else None)
         if kind.is_placeholder or (
@@ -274,11 +274,11 @@ class EntityOverlay:
 
         :param fields: the indexed ones among those that may differ; None: any.
         """
-        if before is None and after is not None and not kind.references and not self.indexes.left:
+        if before is None and after is not None and not kind.effective_references and not self.indexes.left:
             self.indexes.enter(kind, entity_id, after)
             return
         self.indexes.move(kind, entity_id, before, after, kind.indexes if fields is None else fields)
-        for reference in kind.references:
+        for reference in kind.effective_references:
             was = getattr(before, reference.field) if before is not None else None
             now = getattr(after, reference.field) if after is not None else None
             if reference.implies:
@@ -289,7 +289,7 @@ class EntityOverlay:
             old, new = set(index_values(was)), set(index_values(now))
             concerned = old ^ new
             if both := old & new:
-                if _alike(reference.reads or kind.fields, before, after, reference.field):
+                if _alike(reference.reads, before, after, reference.field):
                     # A derived field may choose between several by their versions, and those have changed.
                     count = self.indexed_count
                     both = {value for value in both if count(kind.name, reference.field, value) > 1}

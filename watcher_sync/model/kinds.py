@@ -19,6 +19,7 @@ from __future__ import annotations
 import datetime
 import keyword
 import operator
+import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, Final, NoReturn, TypeVar
 
@@ -34,6 +35,7 @@ from watcher_sync.model.declarations import Field as Field
 from watcher_sync.model.declarations import In as In
 from watcher_sync.model.declarations import MaxBytes as MaxBytes
 from watcher_sync.model.declarations import Reference as Reference
+from watcher_sync.model.declarations import Relation as Relation
 from watcher_sync.model.declarations import fields_of, may_be_converted
 from watcher_sync.wire.limits import Count as Count
 from watcher_sync.wire.limits import Id as Id
@@ -99,6 +101,8 @@ class Kind:
         self.low_cardinality = low_cardinality
         self.filter_indexes = filter_indexes
         self.references = references
+        self.effective_references = tuple(r for r in references if r.has_effects)
+        """Those whose changes concern the entities that they refer to."""
         self.derived = derived
         self.last_seen_field = last_seen_field
         self.is_placeholder = issubclass(cls, Placeholder)
@@ -148,11 +152,12 @@ class Kind:
         self.indexed = _getter(indexes)
         """The values of all indexed fields of an entity at once, in the order of the indexes."""
         self.indexed_fields = frozenset(indexes)
-        self.has_weak_references = any(not r.implies for r in references)
+        self.has_read_references = any(r.reads for r in references)
         """Whether a change of any field concerns entities that it refers to."""
         renamed = any(f.encode_name != f.name for f in msgspec.structs.fields(cls))
-        self.is_standalone = not (self.is_placeholder or references or self.derived_from_others or renamed)
-        """Whether it refers to no other entity and no field follows from one: :meth:`make` makes it whole."""
+        effects = self.effective_references
+        self.is_standalone = not (self.is_placeholder or effects or self.derived_from_others or renamed)
+        """Whether it concerns no other entity and no field follows from one: :meth:`make` makes it whole."""
         self._check()
 
     def __repr__(self) -> str:
@@ -187,6 +192,9 @@ class Kind:
         for reference in self.references:
             if reference.field not in self.indexes:
                 raise TypeError(f"kind {self.name}: the reference {reference.field} needs an index")
+            if reference.relation not in typing.get_args(Relation):
+                known = ", ".join(typing.get_args(Relation))
+                raise TypeError(f"kind {self.name}: {reference.relation!r} is no relation; there are {known}")
         for follow in follows:
             if follow.index not in self.indexes:
                 raise TypeError(f"kind {self.name}: {follow.index}, by which it follows {follow.kind}, needs an index")

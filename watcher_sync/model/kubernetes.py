@@ -5,8 +5,8 @@ Only uids define ownership. ``owner_uid`` is the uid of the owner reference with
 a ReplicaSet, StatefulSet or DaemonSet there, a ReplicaSet has its Deployment. Names are cut, and one may begin
 another. A registered workload is found by its full name.
 
-No kind here declares a :class:`~watcher_sync.model.kinds.Reference`. A field that followed from all pods of a cluster
-would cost as much as there are pods, at every event.
+No :class:`~watcher_sync.model.kinds.Reference` here has effects. A field that followed from all pods of a cluster would
+cost as much as there are pods, at every event.
 
 Uids are never used again, so a deletion is final. A removed cluster may be added again under its name, and a VNF
 instance under its id.
@@ -19,7 +19,19 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from watcher_sync.model.kinds import AdminOnly, Count, Derived, Doc, Entity, In, LongText, MaxBytes, Text, kind
+from watcher_sync.model.kinds import (
+    AdminOnly,
+    Count,
+    Derived,
+    Doc,
+    Entity,
+    In,
+    LongText,
+    MaxBytes,
+    Reference,
+    Text,
+    kind,
+)
 from watcher_sync.model.view import View
 
 FullName = Annotated[str, msgspec.Meta(max_length=600)]
@@ -32,6 +44,10 @@ _PLACES = AdminOnly(("pod.node", "pod.place"))
 
 ObjectName = Annotated[str, msgspec.Meta(max_length=253)]
 """A name as Kubernetes allows it (RFC 1123 subdomain)."""
+
+
+_IN_CLUSTER = Reference("cluster", "cluster", "runs_on")
+_OF_OWNER = Reference("owner_uid", "workload", "owned_by")
 
 
 def full_name(cluster: str | None, namespace: str | None, kind_name: str | None, name: str | None) -> str:
@@ -77,6 +93,7 @@ class Cluster(Entity, frozen=True, kw_only=True, gc=False):
     plural="workloads",
     indexes=("cluster", "namespace", "owner_uid", "full_name"),
     filter_indexes=("cluster", "name", "namespace", "project_id"),
+    references=(_IN_CLUSTER, _OF_OWNER),
     derived=(Derived("full_name", _name_of_workload, alone=True, reads=("cluster", "namespace", "kind", "name")),),
 )
 class Workload(Entity, frozen=True, kw_only=True, gc=False):
@@ -109,6 +126,7 @@ class Workload(Entity, frozen=True, kw_only=True, gc=False):
     plural="pods",
     indexes=("cluster", "namespace", "owner_uid", "workload_uid", "full_name"),
     filter_indexes=("cluster", "name", "namespace", "node", "phase", "project_id", "ready"),
+    references=(_IN_CLUSTER, _OF_OWNER, Reference("workload_uid", "workload", "owned_by")),
     derived=(Derived("full_name", _name_of_pod, alone=True, reads=("cluster", "namespace", "name")),),
 )
 class Pod(Entity, frozen=True, kw_only=True, gc=False):
@@ -148,9 +166,14 @@ def last_written(_view: View, vnf: VnfInstance) -> datetime.datetime | None:
     plural="vnf_instances",
     anchor="registration",
     ids_reused=True,
-    indexes=("cluster", "namespace", "vnfd_id", "state", "project_id"),
+    indexes=("cluster", "namespace", "vnfd_id", "state", "project_id", "workload_uids", "pod_uids"),
     low_cardinality=("state",),
     filter_indexes=("cluster", "name", "namespace", "project_id", "state", "vnfd_id"),
+    references=(
+        _IN_CLUSTER,
+        Reference("workload_uids", "workload", "member_of", lists_dependents=True),
+        Reference("pod_uids", "pod", "member_of", lists_dependents=True),
+    ),
     derived=(Derived("updated_at", last_written, alone=True, reads=("registered_at", "observed_at")),),
 )
 class VnfInstance(Entity, frozen=True, kw_only=True, gc=False):
@@ -223,6 +246,12 @@ class VnfInstance(Entity, frozen=True, kw_only=True, gc=False):
         MaxBytes(0),
         _PLACES,
         Doc("Places of vnfcResourceInfo that wait for a pod."),
+    ] = None
+    workload_uids: Annotated[
+        list[str] | None, In("observed"), MaxBytes(0), Doc("The workloads of its VDUs, by uid; sorted.")
+    ] = None
+    pod_uids: Annotated[
+        list[str] | None, In("observed"), MaxBytes(0), Doc("The pods that are VDUs themselves, by uid; sorted.")
     ] = None
     observed_at: Annotated[datetime.datetime | None, In("observed"), Doc("When what is observed last changed.")] = None
     updated_at: Annotated[datetime.datetime | None, Doc("The later of the two times.")] = None

@@ -99,6 +99,9 @@ def event(kind: str, what: str, data: Any, site: str = "north") -> Event:
     return Event(id="e", type=f"federation.{kind}.{what}", source="north", origin=site, data=body, size=len(body))
 
 
+DOCUMENTS = (list[dict[str, Any]], list[dict[str, Any]] | None)
+
+
 def sample(kind: Kind, name: str) -> Any:
     """A value of the declared type."""
     field = kind.fields[name]
@@ -112,7 +115,7 @@ def sample(kind: Kind, name: str) -> Any:
         float: 1.5,
         bool: True,
         datetime.datetime: NOON,
-        list: [{"a": "ü"}] if kind.name == "vnf_instance" else ["a", "b"],
+        list: [{"a": "ü"}] if field.type in DOCUMENTS else ["a", "b"],
         dict: {"a": {"b": [1, None]}},
     }[field.python]
 

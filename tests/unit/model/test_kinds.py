@@ -100,8 +100,15 @@ def test_the_same_class_may_be_added_twice():
             {"fields": {"owner": Annotated[Count | None, In("state")]}, "name_field": "owner"},
             "kind thing: owner is not a text",
         ),
-        ({"references": (Reference("colour", "instance"),)}, "kind thing: colour is not a field"),
-        ({"references": (Reference("owner", "instance"),)}, "kind thing: the reference owner needs an index"),
+        ({"references": (Reference("colour", "instance", "owned_by"),)}, "kind thing: colour is not a field"),
+        (
+            {"references": (Reference("owner", "instance", "owned_by"),)},
+            "kind thing: the reference owner needs an index",
+        ),
+        (
+            {"references": (Reference("owner", "instance", "hates"),), "indexes": ("owner",)},
+            "kind thing: 'hates' is no relation; there are runs_on, owned_by, attached_to, member_of, provided_by",
+        ),
         ({"derived": (Derived("colour", lambda view, entity: None),)}, "kind thing: colour is not a field"),
         ({"fields": {"owner": Annotated[str, In("a b")]}, "anchor": "a b"}, "the facet 'a b' has white space"),
         ({"fields": {"from": Annotated[str | None, In("state")]}}, "kind thing: 'from' cannot be the name of a field"),

@@ -19,16 +19,13 @@ from typing import Any, Final
 
 from watcher_sync.model.changes import NEVER, WRITTEN_HERE, Version
 from watcher_sync.model.kinds import Kind
-from watcher_sync.model.watch.resources import resource_kind
 
 _MORE: Final[Mapping[str, tuple[str, ...]]] = {
     "provider": ("name",),
     "provider_binding": ("provider_name", "source"),
     "service_type_instance": ("provider_name",),
-    "workload": ("owner_uid",),
-    "pod": ("owner_uid",),
 }
-"""Kind -> fields that refer to entities, and that no declaration names as references.
+"""Kind -> fields with names of providers and sources, which are no ids.
 
 The id of a provider begins with its name, so the name gets the prefix, too. So does a bound source: it binds no source
 of this system.
@@ -42,11 +39,8 @@ def prefix_of(site: str) -> str:
 
 @functools.cache
 def references(kind: Kind) -> tuple[str, ...]:
-    """The fields of a kind that have ids of entities."""
-    shown = resource_kind(kind)
-    links = [*shown.references, *([shown.scope] if shown.scope is not None else [])]
-    found = [*(each.field for each in kind.references), *(each.field for each in links), *_MORE.get(kind.name, ())]
-    return tuple(dict.fromkeys(found))
+    """The fields of a kind that get the prefix."""
+    return (*(each.field for each in kind.references), *_MORE.get(kind.name, ()))
 
 
 def prefix_references(kind: Kind, prefix: str, values: dict[str, Any]) -> None:

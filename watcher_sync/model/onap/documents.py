@@ -118,6 +118,7 @@ STATUS_FIELDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({
     "service_type_instance": ("status", "status_message", "output_spec", "provider_state"),
     "vnf_instance": (
         "state", "scale_level", "nearest_level", "observed", "vdu_results", "vnfc_resource_info", "vnfc_info", "vacant",
+        "workload_uids", "pod_uids",
     ),
     "workload": ("replicas", "ready_replicas", "updated_replicas", "observed_generation"),
 })  # fmt: skip

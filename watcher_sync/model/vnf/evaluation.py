@@ -169,7 +169,7 @@ def evaluate_inputs(
     results = {name: _result_of(vnf, name, vdu, levels) for name, vdu in vdus.items()}
     waiting = [v["info"] for v in vnf.vacant or [] if "info" in v]
     worst = min([vdu.result for vdu in vdus.values()], key=_WORST_FIRST.index, default=Result.UNKNOWN)
-    values = {
+    values: dict[str, Any] = {
         "state": worst.value,
         "scale_level": levels,
         "nearest_level": nearest,
@@ -178,6 +178,7 @@ def evaluate_inputs(
         "vnfc_resource_info": resources,
         "vnfc_info": vnfcs.information(resources, [*waiting, *(vnf.vnfc_info or [])]),
         "vacant": [v for vdu in vdus.values() for v in vdu.vacant],
+        **_members(inputs.values()),
     }
     changes = {name: value for name, value in values.items() if getattr(vnf, name) != value}
     return Observation(
@@ -190,6 +191,19 @@ def evaluate_inputs(
         ),
         due_in=min([vdu.due_in for vdu in vdus.values() if vdu.due_in is not None], default=None),
     )
+
+
+def _members(inputs: Collection[VduInput | Unlisted]) -> dict[str, list[str]]:
+    """Return the uids of the workloads and of the lone pods; nothing while one VDU is not known."""
+    listed = [vdu for vdu in inputs if isinstance(vdu, VduInput)]
+    if len(listed) < len(inputs):
+        return {}
+    pods = [vdu for vdu in listed if vdu.kind == "Pod"]
+    workloads = [vdu for vdu in listed if vdu.kind != "Pod"]
+    return {
+        name: sorted({uid for vdu in vdus for uid in vdu.uids})
+        for name, vdus in (("workload_uids", workloads), ("pod_uids", pods))
+    }
 
 
 def _vdu(vnf: VnfInstance, name: str, vdu_input: VduInput | Unlisted, context: EvaluationContext) -> _Vdu:

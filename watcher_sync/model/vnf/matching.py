@@ -38,6 +38,8 @@ class VduInput(msgspec.Struct, frozen=True, kw_only=True):
     """All its pods, counted or not, in the order of their creation."""
     wanted: int | None = None
     """Pods that the workload's own specification asks for."""
+    uids: tuple[str, ...] = ()
+    """Of the workload; of the pods, if the VDU is a single pod."""
     behind: bool = False
     """Whether the workload's controller has not seen its newest specification yet; unknown is not behind."""
 
@@ -85,7 +87,8 @@ def read_vdu(view: View, *, cluster: str, namespace: str, workload: Mapping[str,
     path = full_name(cluster, namespace, kind, name)
     if kind == "Pod":
         named = [pod for pod in view.by("pod", "full_name", path) if isinstance(pod, Pod)]
-        return VduInput(kind=kind, name=name, resolved=True, pods=_in_order(named), wanted=1)
+        uids = tuple(pod.id for pod in named)
+        return VduInput(kind=kind, name=name, resolved=True, pods=_in_order(named), wanted=1, uids=uids)
     found = [w for w in view.by("workload", "full_name", path) if isinstance(w, Workload)]
     if not found:
         return VduInput(kind=kind, name=name, resolved=False)
@@ -97,6 +100,7 @@ def read_vdu(view: View, *, cluster: str, namespace: str, workload: Mapping[str,
         resolved=True,
         pods=_in_order(pods_of(view, newest)),
         wanted=newest.replicas,
+        uids=(newest.id,),
         behind=newest.generation is not None
         and newest.observed_generation is not None
         and newest.observed_generation < newest.generation,

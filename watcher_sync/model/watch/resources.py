@@ -5,7 +5,8 @@ A row has the changed fields only. The name, the scope and the references of the
 ``values``, which :mod:`watcher_sync.read.row_entities` reads.
 
 A kind of a plugin has the group ``plugin``. Its kind is the name in camel case, so ``floating_ip`` is ``FloatingIp``.
-Its name is the text of a field ``name``, else the id. It has no scope. It refers to what it declares as a reference.
+Its name is the text of a field ``name``, else the id. It has no scope. Each kind refers to what it declares as a
+reference, but for its scope.
 """
 
 from __future__ import annotations
@@ -115,31 +116,28 @@ class ResourceKind(msgspec.Struct, frozen=True):
 _IN_CLUSTER: Final = Link("cluster", "cluster")
 
 BUILTIN: Final[Mapping[str, ResourceKind]] = {
-    "aggregate": ResourceKind("compute", "Aggregate", "name", None, (Link("hosts", "compute_node"),)),
+    "aggregate": ResourceKind("compute", "Aggregate", "name"),
     "compute_node": ResourceKind("compute", "ComputeNode"),
-    "instance": ResourceKind(
-        "compute", "Instance", "name", Link("host", "compute_node"), (Link("source_host", "compute_node"),)
-    ),
+    "instance": ResourceKind("compute", "Instance", "name", Link("host", "compute_node")),
     "provider": ResourceKind("dcm", "Provider", "name"),
     "provider_binding": ResourceKind("dcm", "ProviderBinding"),
     "service_type_instance": ResourceKind("dcm", "ServiceTypeInstance", "instance_name"),
     "cluster": ResourceKind("kubernetes", "Cluster"),
     "workload": ResourceKind("kubernetes", "Workload", "name", _IN_CLUSTER),
-    "pod": ResourceKind("kubernetes", "Pod", "name", _IN_CLUSTER, (Link("workload_uid", "workload"),)),
-    "vnf_instance": ResourceKind("vnf", "VnfInstance", "name", None, (_IN_CLUSTER,)),
+    "pod": ResourceKind("kubernetes", "Pod", "name", _IN_CLUSTER),
+    "vnf_instance": ResourceKind("vnf", "VnfInstance", "name"),
 }
-"""Our kind -> the resource."""
+"""Our kind -> the resource, without its references."""
 
 
 def resource_kind(kind: Kind) -> ResourceKind:
     """How the entities of a kind are shown, also of a plugin's kind."""
-    known = BUILTIN.get(kind.name)
-    if known is not None:
-        return known
     name = kind.fields.get("name")
-    links = tuple(Link(each.field, each.kind) for each in kind.references)
     has_name = name is not None and name.python is str
-    return ResourceKind(PLUGIN_GROUP, _camel_case(kind.name), "name" if has_name else None, None, links)
+    plain = ResourceKind(PLUGIN_GROUP, _camel_case(kind.name), "name" if has_name else None)
+    shown = BUILTIN.get(kind.name, plain)
+    links = [Link(each.field, each.kind) for each in kind.references]
+    return msgspec.structs.replace(shown, references=tuple(link for link in links if link != shown.scope))
 
 
 class Describer:
@@ -203,7 +201,7 @@ class Describer:
             id=entity_id,
             self_link=_self_link(kind, entity_id),
             scope=self._scope(shown.scope, values),
-            references=tuple(self._references(shown.references, values)),
+            references=tuple(dict.fromkeys(self._references(shown.references, values))),
             attributes=attributes,
         )
 

@@ -148,7 +148,8 @@ class ProviderSimulator:
                     entity_id = binding_id(provider, source)
                     bindings[entity_id] = {"id": entity_id, "provider_name": provider, "source": source}
                 row = {"instance_name": None, "spec": None, "agent_name": None, **instance.row, **instance.reported}
-                state = self._states.get(f"{row['provider_name']}/{row['service_type']}")
+                row["provider_id"] = f"{row['provider_name']}/{row['service_type']}"
+                state = self._states.get(row["provider_id"])
                 instances[row["id"]] = {**row, "provider_state": state["state"] if state is not None else None}
         return {
             "service_type_instance": instances,

@@ -173,6 +173,7 @@ def _create_service_kinds() -> None:
         sa.Column("created_at", UtcDateTime()),
         sa.Column("spec_updated_at", UtcDateTime()),
         sa.Column("provider_name", sa.String(length=255)),
+        sa.Column("provider_id", sa.String(length=511)),
         sa.Column("agent_name", sa.String(length=255)),
         sa.Column("status", sa.String(length=255)),
         sa.Column("status_message", _LONG_TEXT),
@@ -187,6 +188,7 @@ def _create_service_kinds() -> None:
     )
     _create_filter_index("service_type_instances", "instance_name")
     _create_filter_index("service_type_instances", "project_id")
+    op.create_index("ix_service_type_instances_provider_id", "service_type_instances", ["provider_id"])
     _create_filter_index("service_type_instances", "provider_name")
     _create_filter_index("service_type_instances", "service_type")
     _create_filter_index("service_type_instances", "status")
@@ -335,6 +337,8 @@ def _create_vnf_instances() -> None:
         sa.Column("vnfc_resource_info", JsonDocument()),
         sa.Column("vnfc_info", JsonDocument()),
         sa.Column("vacant", JsonDocument()),
+        sa.Column("workload_uids", JsonDocument()),
+        sa.Column("pod_uids", JsonDocument()),
         sa.Column("observed_at", UtcDateTime()),
         sa.Column("updated_at", UtcDateTime()),
         sa.Column("seq", sa.BigInteger(), nullable=False),
