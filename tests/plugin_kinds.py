@@ -9,12 +9,20 @@ from watcher_sync.model.entities import BUILTIN
 from watcher_sync.model.kinds import Count, Doc, Entity, In, Kinds, Reference, Text, kind
 
 
-@kind("storage_pool", plural="storage_pools", ids_reused=True, name_field="label")
+@kind(
+    "storage_pool",
+    plural="storage_pools",
+    ids_reused=True,
+    name_field="label",
+    indexes=("parent",),
+    references=(Reference("parent", "storage_pool", "runs_on"),),
+)
 class StoragePool(Entity, frozen=True, kw_only=True, gc=False):
-    """A place: volumes and snapshots run on it."""
+    """A place: volumes run on it, and pools on pools."""
 
     label: Annotated[Text | None, In("state"), Doc("What people call it.")] = None
     state: Annotated[Text | None, In("state"), Doc("Its state.")] = None
+    parent: Annotated[Text | None, In("state"), Doc("The pool that has it.")] = None
 
 
 @kind(
@@ -38,6 +46,13 @@ class Volume(Entity, frozen=True, kw_only=True, gc=False):
     vault: Annotated[Text | None, In("state"), Doc("The vault of its key.")] = None
 
 
+@kind("snapshot", plural="snapshots", indexes=("volume",), references=(Reference("volume", "volume", "runs_on"),))
+class Snapshot(Entity, frozen=True, kw_only=True, gc=False):
+    """It runs on what runs on a place."""
+
+    volume: Annotated[Text | None, In("state"), Doc("The volume that it is of.")] = None
+
+
 @kind(
     "policy",
     plural="policies",
@@ -53,4 +68,4 @@ class Policy(Entity, frozen=True, kw_only=True, gc=False):
 
 def plugin_kinds() -> Kinds:
     """Ours and the plugin's."""
-    return Kinds(*BUILTIN, StoragePool, Volume, Policy)
+    return Kinds(*BUILTIN, StoragePool, Volume, Snapshot, Policy)

@@ -60,6 +60,7 @@ def test_the_places_of_a_plugin_follow_ours_with_what_runs_on_them(store: Store)
         plugin("volume", "v3", status="Degraded", pools=["p1", "lost"]),
         plugin("volume", "v4", status="ok", pools=[]),
         plugin("volume", "v5", status="ok"),
+        plugin("snapshot", "s1", volume="v1"),
         plugin("policy", "q1", volumes=["v1"]),
         Upsert("compute_node", "host-1", "1", {"service": {"status": "enabled"}}),
         Upsert("service_type_instance", "s1", "1", {"spec": {}, "status": {"status": "RUNNING"}}),
@@ -90,6 +91,7 @@ def test_the_places_of_a_plugin_follow_ours_with_what_runs_on_them(store: Store)
         "service_type_instance": {"RUNNING": 1, "": 1},
         "storage_pool": {"up": 1, "down": 1},
         "volume": {"ok": 3, "error": 1, "Degraded": 1},
+        "snapshot": {"": 1},
         "policy": {"": 1},
     }
     found = client.simulate_get("/v1/topology", params={"search": "FAS"}).json
