@@ -305,14 +305,9 @@ class GraphReader:
     def _select(
         self, kind: str, columns: Sequence[Any], reached: Sequence[Clause], without: Collection[str] = ()
     ) -> sa.Select[*tuple[Any, ...]]:
-        """Selects the visible entities for which one of the conditions holds, each once."""
+        """Selects the visible entities for which one of the conditions holds."""
         table = self._tables.entities[kind]
-        query = sa.select(*columns).select_from(table)
-        if len(reached) == 1:
-            query = query.where(reached[0])
-        else:  # MariaDB would read the whole table for an OR, and for an IN.
-            ids = sa.union(*(sa.select(table.c.id).where(each) for each in reached)).subquery("reached")
-            query = query.join(ids, ids.c.id == table.c.id)
+        query = sa.select(*columns).select_from(table).where(sa.or_(*reached))
         if without:
             query = query.where(sa.not_(is_among(table.c.id, self._dialect, sorted(without))))
         if self._scope is not None and self._kinds[kind].is_scoped:
