@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs of depth 3 and the impact of a host of 20,000 servers, among 100,000 entities, through the WSGI application.
 
-SQLite works in this process, so its figures are processor time. The servers' are wall time on an idle machine. One
-thread.
+SQLite works in this process, so its figures are processor time, and have the budget. Those of the servers are wall
+time. One thread.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _measured(bench: Bench, service: str, place: Place) -> Iterator[Figure]:
         what=f"graph of depth 3 over {bench.scale.many:,} entities, {service}: the slowest root",
         measured=statistics.median(times[slowest]),
         unit="ms",
-        budget=Budget("<=", 100.0, "ms"),
+        budget=Budget("<=", 100.0, "ms") if service == "sqlite" else None,
         samples=times[slowest],
         note=each,
     )
@@ -62,7 +62,7 @@ def _measured(bench: Bench, service: str, place: Place) -> Iterator[Figure]:
         what=f"impact of a host of {crowded:,} servers, {service}",
         measured=statistics.median(counted),
         unit="ms",
-        budget=Budget("<=", 20.0, "ms"),
+        budget=Budget("<=", 20.0, "ms") if service == "sqlite" else None,
         samples=counted,
         note=f"of a cluster: {statistics.median(whole):.1f}",
     )

@@ -292,7 +292,9 @@ class GraphReader:
         ]
         query = self._select(kind, columns, reached, without).order_by(*order, columns[0]).limit(limit)
         return [
-            _Row(kind, entity_id, called, None if its is None else str(its), dict(zip(fields, values, strict=True)))
+            _Row(
+                kind, entity_id, called, None if its in (None, "") else str(its), dict(zip(fields, values, strict=True))
+            )
             for entity_id, called, its, *values in self._connection.execute(query)
         ]
 

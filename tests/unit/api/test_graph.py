@@ -166,6 +166,21 @@ def test_a_limit_leaves_the_worst_of_the_nearest_and_says_what_is_left_out(get, 
     assert get(root="compute_node/h", depth=3)["more"] == {}
 
 
+def test_an_entity_that_is_left_out_on_several_ways_counts_once(get, commit):
+    down = {"replicas": 1, "ready_replicas": 0, "updated_replicas": 1}
+    commit(Upsert("cluster", "edge", "1", {"state": {"state": "connected"}}), workload("w", cluster="edge", **down))
+    commit(*(pod(f"p{n}", cluster="edge", owner_uid="w") for n in range(6)), pod("far", owner_uid="w"))
+    answer = get(root="cluster/edge", depth=2, limit=3)
+    assert ([n["id"] for n in answer["nodes"]], answer["more"]) == (["edge", "w", "p0"], {"pod": 6})
+
+
+def test_an_unknown_state_is_null(get, commit):
+    commit(workload("w"), volume("v"), group("g"))
+    for root in ("workload/w", "volume/v", "volume_group/g"):
+        (only,) = get(root=root)["nodes"]
+        assert (only["state"], only["health"]) == (None, "unknown")
+
+
 @pytest.mark.parametrize(
     ("query", "word"),
     [
