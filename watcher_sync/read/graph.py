@@ -292,7 +292,9 @@ class GraphReader:
         ]
         query = self._select(kind, columns, reached, without).order_by(*order, columns[0]).limit(limit)
         return [
-            _Row(kind, entity_id, called, None if its is None else str(its), dict(zip(fields, values, strict=True)))
+            _Row(
+                kind, entity_id, called, None if its in (None, "") else str(its), dict(zip(fields, values, strict=True))
+            )
             for entity_id, called, its, *values in self._connection.execute(query)
         ]
 
@@ -305,14 +307,9 @@ class GraphReader:
     def _select(
         self, kind: str, columns: Sequence[Any], reached: Sequence[Clause], without: Collection[str] = ()
     ) -> sa.Select[*tuple[Any, ...]]:
-        """Selects the visible entities for which one of the conditions holds, each once."""
+        """Selects the visible entities for which one of the conditions holds."""
         table = self._tables.entities[kind]
-        query = sa.select(*columns).select_from(table)
-        if len(reached) == 1:
-            query = query.where(reached[0])
-        else:  # MariaDB would read the whole table for an OR, and for an IN.
-            ids = sa.union(*(sa.select(table.c.id).where(each) for each in reached)).subquery("reached")
-            query = query.join(ids, ids.c.id == table.c.id)
+        query = sa.select(*columns).select_from(table).where(sa.or_(*reached))
         if without:
             query = query.where(sa.not_(is_among(table.c.id, self._dialect, sorted(without))))
         if self._scope is not None and self._kinds[kind].is_scoped:

@@ -60,7 +60,9 @@ def health_of(state: str) -> Health:
 
 def health_rank(state: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
     """The expression for the position in :data:`HEALTHS` of the health of a state, to sort by."""
-    text = sa.func.lower(sa.func.coalesce(sa.cast(state, sa.Text()), ""))
+    text = sa.func.lower(
+        sa.func.coalesce(state if isinstance(state.type, sa.String) else sa.cast(state, sa.Text()), "")
+    )
     states = {health: [s for s, means in _HEALTH_OF_STATE.items() if means == health] for health in HEALTHS}
     known = [(text.in_(texts), HEALTHS.index(health)) for health, texts in states.items() if texts]
     return sa.case(*known, else_=HEALTHS.index("off"))

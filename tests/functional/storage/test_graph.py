@@ -99,9 +99,12 @@ def test_a_limit_leaves_the_worst_and_counts_the_rest(store: Store, cycle: Commi
     with store.database.connect() as connection:
         reader = GraphReader(connection, store.tables, KINDS)
         graph = reader.walk(("compute_node", "h"), depth=2, directions=BOTH, kinds=list(KINDS), limit=4)
+        whole = reader.walk(("compute_node", "h"), depth=2, directions=BOTH, kinds=list(KINDS), limit=500)
     assert graph is not None
+    assert whole is not None
     assert [node.id for node in graph.nodes] == ["h", "i18", "i19", "i00"]
     assert graph.more == {"instance": 17, "volume": 2}
+    assert {node.id for node in whole.nodes if node.kind == "volume"} == {"v", "w"}
 
 
 def test_a_list_of_thousands_is_one_condition(store: Store, cycle: CommitCycle) -> None:
