@@ -212,7 +212,7 @@ def test_a_vnf_instance_is_explained_with_its_vdus_its_pods_and_its_lease(page: 
     wait_until(lambda: len(page.all(".graph .node")) == 9, 60, "workload, 7 pods and VNF instance")
     assert len(page.all(".graph .line")) == 8
     assert page.all(".graph .node.bad title")
-    page.choose(".graph .node.bad")
+    page.choose(".graph .node.bad", "pod")
     page.wait_text(".entity .health", "CrashLoopBackOff")
     page.wait_text(".entity .health", "7 restarts")
     page.open("#/leases")
