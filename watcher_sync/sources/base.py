@@ -17,15 +17,21 @@ from __future__ import annotations
 import abc
 import datetime
 import enum
+import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
+from oslo_log import log as logging
 
 from watcher_sync.events import Event
 
 if TYPE_CHECKING:
     from oslo_config import cfg
+
+LOG = logging.getLogger(__name__)
+
+_MOST_REASONS = 10
 
 Emit = Callable[[Sequence[Event]], None]
 """Pass events to the engine, in order. Blocks while the engine has enough of this source's events in flight, which is
@@ -68,6 +74,37 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """When it found the last gap, aware UTC. A change has the engine run all reconcilers."""
 
 
+class StateLog:
+    """Logs each change of the state of one source, and each reason of an outage: one line each. For any thread."""
+
+    def __init__(self, name: str) -> None:
+        """:param name: of the source."""
+        self._name = name
+        self._lock = threading.Lock()  # guards the attributes below, and orders what two threads read
+        self._state = SourceState.STARTING
+        self._reasons: set[tuple[SourceState, str]] = set()
+        """Those of this outage that are in the log: attempts may fail by turns for the same few reasons."""
+
+    def observe(self, status: Callable[[], SourceStatus]) -> None:
+        """Log the state if it is another one, or if its reason is new. At most 10 reasons of one outage are logged.
+
+        :param status: returns the status of this moment.
+        """
+        with self._lock:
+            now = status()
+            before, self._state = self._state, now.state
+            detail = " ".join(now.detail.split())
+            if now.state is SourceState.CONNECTED:
+                self._reasons.clear()
+                if before is not now.state:
+                    LOG.info("source %s: connected%s", self._name, f": {detail}" if detail else "")
+            elif now.state in (SourceState.DISCONNECTED, SourceState.FAILED):
+                is_known = (now.state, detail) in self._reasons or len(self._reasons) >= _MOST_REASONS
+                if not is_known:
+                    self._reasons.add((now.state, detail))
+                    LOG.warning("source %s: %s: %s; retrying", self._name, now.state.value, detail)
+
+
 class Source(abc.ABC):
     """Base of all source drivers.
 
@@ -96,6 +133,9 @@ class Source(abc.ABC):
 
     stored_kinds: Collection[str] = ()
     """The names of these kinds. The engine sets them before the start."""
+
+    state_log: StateLog | None = None
+    """Logs the state. The engine sets it before the start, so that it outlasts this instance."""
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:param name: the source's name; its options are ``conf['source_' + name]``.
@@ -156,7 +196,17 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def status(self) -> SourceStatus:
-        """The figures of this moment; cheap, never blocks."""
+        """The figures of this moment; cheap, never blocks. Any thread calls it."""
+
+    def log_state(self) -> None:
+        """Log the state if it changed. The engine does so once a second: a driver logs no state itself.
+
+        A driver may also call it after each change, so that the log has a state of less than a second, too. Any thread
+        calls it, without a lock that :meth:`status` takes.
+        """
+        if self.state_log is None:
+            self.state_log = StateLog(self.name)
+        self.state_log.observe(self.status)
 
     def probe(self) -> None:
         """Connect once, read no event, and disconnect; a check before the engine starts.
