@@ -172,14 +172,19 @@ class Source(abc.ABC):
     def ack(self, events: Sequence[Event]) -> None:
         """These events are committed: the transport may forget them.
 
-        The engine's thread calls it. It returns soon and does not raise.
+        The engine's thread calls it, so it returns soon. What it raises has the supervisor replace this instance. The
+        transport then repeats what it does not know as acknowledged, which changes nothing.
         """
 
     @abc.abstractmethod
     def nack(self, events: Sequence[Event], delay: float) -> None:
-        """These events were not committed: the transport shall deliver them again.
+        """These events were not committed: the transport, or the next instance, shall bring them again.
 
-        The engine's thread calls it. It returns soon and does not raise.
+        The engine calls it when its lead ends: a stop has passed its deadline, the lease is lost, or the database went
+        back in time. It commits nothing more in that lead, so no stored position is after these events. During an
+        outage of the database it holds the events and calls neither method.
+
+        The engine's thread calls it, so it returns soon. What it raises has the supervisor replace this instance.
 
         :param delay: seconds before the redelivery, where the transport can wait.
         """
