@@ -16,8 +16,7 @@ from watcher_sync.backoff import Backoff
 from watcher_sync.events import CLOUD_EVENTS, Event
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.wire.envelopes import read_body
-
-_MAX_BYTES = 524_288
+from watcher_sync.wire.json import MAX_SIZE
 
 
 class LineSource(Source):
@@ -83,15 +82,15 @@ class LineSource(Source):
         connection.sendall(b"%d\n" % self._last)
         self._show(SourceState.CONNECTED)
         lines = connection.makefile("rb")
-        while not self._stopping.is_set() and (line := lines.readline(_MAX_BYTES + 1)):
+        while not self._stopping.is_set() and (line := lines.readline(MAX_SIZE + 1)):
             end = line
             while end and not end.endswith(b"\n"):
-                end = lines.readline(_MAX_BYTES)  # too long: only its beginning is used
+                end = lines.readline(MAX_SIZE)  # too long: only its beginning is used
             if not end:
                 return  # half a line; the server sends it again
             backoff.succeeded()
             number = self._last + 1
-            self._emit([read_body(line, source=self.name, number=number, position=number, max_size=_MAX_BYTES)])
+            self._emit([read_body(line, source=self.name, number=number, position=number)])
             self._last = number
 
     def _show(self, state: SourceState, detail: str = "") -> None:
