@@ -322,3 +322,20 @@ def test_an_installed_capacity_provider_reports_the_size_of_a_host(installed: In
         server.shutdown()
     (host,) = map(json.loads, installed.manage("model", "dump", "--kind", "compute_node").splitlines())
     assert (host["id"], host["vcpus"], host["memory_mb"]) == ("host-1", 64, 262144)
+
+
+def test_a_scaffolded_plugin_passes_its_tests_and_its_handler_is_in_the_table(installed: Installed) -> None:
+    folder = installed.folder / "site-pumps"
+    assert str(folder) in installed.manage("plugin", "scaffold", "site-pumps", "--directory", folder)
+    installed.add(folder)
+    tested = installed.run(installed.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", folder / "tests")
+    assert " 26 passed" in f" {tested.splitlines()[-1]}", tested
+    table = installed.manage("handlers").splitlines()
+    assert [line.split()[1:2] for line in table if "site_pumps.changed" in line.split()] == [["site_pumps.changed"]]
+    installed.manage("db_sync")
+    event = {"specversion": "1.0", "id": "p-1", "source": "/pumps", "type": "site_pumps.changed"}
+    event |= {"data": {"id": "p1", "sequence": 1, "state": "running", "size": 3}}
+    (installed.folder / "pumps.json").write_text(json.dumps(event))
+    installed.manage("replay", installed.folder / "pumps.json")
+    (found,) = map(json.loads, installed.manage("model", "dump", "--kind", "site_pumps").splitlines())
+    assert found == {"id": "p1", "state": "running", "size": 3}
