@@ -57,7 +57,7 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     state: SourceState
     detail: str = ""
-    """Why it is not connected, in one line for a person."""
+    """Why it is not connected, or a remark on the connection, in one line for a person."""
     lag: int | None = None
     """Events that wait in the transport; None where that is unknown."""
     last_event_at: datetime.datetime | None = None
@@ -97,7 +97,8 @@ class StateLog:
             if now.state is SourceState.CONNECTED:
                 self._reasons.clear()
                 if before is not now.state:
-                    LOG.info("source %s: connected%s", self._name, f": {detail}" if detail else "")
+                    level = logging.WARNING if detail else logging.INFO
+                    LOG.log(level, "source %s: connected%s", self._name, f": {detail}" if detail else "")
             elif now.state in (SourceState.DISCONNECTED, SourceState.FAILED):
                 is_known = (now.state, detail) in self._reasons or len(self._reasons) >= _MOST_REASONS
                 if not is_known:
