@@ -75,7 +75,10 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StateLog:
-    """Logs each change of the state of one source, and each reason of an outage: one line each. For any thread."""
+    """Logs each change of the state of one source, and each reason of an outage: one line each. For any thread.
+
+    The detail of a connected source is not a part of its state: a driver logs such a remark itself.
+    """
 
     def __init__(self, name: str) -> None:
         """:param name: of the source."""
@@ -93,13 +96,12 @@ class StateLog:
         with self._lock:
             now = status()
             before, self._state = self._state, now.state
-            detail = " ".join(now.detail.split())
             if now.state is SourceState.CONNECTED:
                 self._reasons.clear()
                 if before is not now.state:
-                    level = logging.WARNING if detail else logging.INFO
-                    LOG.log(level, "source %s: connected%s", self._name, f": {detail}" if detail else "")
+                    LOG.info("source %s: connected", self._name)
             elif now.state in (SourceState.DISCONNECTED, SourceState.FAILED):
+                detail = " ".join(now.detail.split())
                 is_known = (now.state, detail) in self._reasons or len(self._reasons) >= _MOST_REASONS
                 if not is_known:
                     self._reasons.add((now.state, detail))

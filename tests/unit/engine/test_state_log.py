@@ -57,7 +57,7 @@ def test_each_change_of_the_state_of_a_minimal_driver_is_one_line(
     show(SourceState.CONNECTED, "", "INFO source pdu: connected")
     show(SourceState.FAILED, "no licence", "WARNING source pdu: failed: no licence; retrying")
     wait_until(lambda: len(made) > 1 and made[1].started)
-    show(SourceState.CONNECTED, "a remark", "WARNING source pdu: connected: a remark")
+    show(SourceState.CONNECTED, "a remark", "INFO source pdu: connected")
     supervisor.begin_stop(time.monotonic() + deadline(30))
     supervisor.join(deadline(60))
     assert len(caplog.records) == 5, lines(caplog)

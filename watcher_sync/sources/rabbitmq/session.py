@@ -203,8 +203,7 @@ class RabbitMQSession(Session[BrokerConnection, Consumer]):
         paused = f"paused: {self._paused}" if self._paused else ""
         blocked = f"the broker blocks publishers: {connection.blocked}" if connection.blocked else ""
         remarks = "; ".join(remark for remark in (paused, self._queue.note, blocked) if remark)
-        was_connected = self.status.state is SourceState.CONNECTED  # else the line of the state has the remarks
-        if self._set_state(SourceState.CONNECTED, remarks) and remarks and was_connected and not self._paused:
+        if self._set_state(SourceState.CONNECTED, remarks) and remarks and not self._paused:
             LOG.warning("source %s: %s", self.name, remarks)
 
     # The stop
