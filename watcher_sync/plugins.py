@@ -54,12 +54,13 @@ def plugin_names(namespace: str) -> list[str]:
 
 
 def why_missing(namespace: str, name: str) -> str:
-    """Why a plugin is not there: it is not installed, or what its module raises. The end of a sentence about it."""
+    """Why the option ``driver`` names a plugin that is not there: it is not installed, or its module raises."""
     reasons: list[str] = []
     load_plugins(namespace, lambda _name, exc: reasons.append(described(exc)), [name])
     if reasons:
-        return f"cannot be loaded: {reasons[-1]}"
-    return f"is not installed; there are {', '.join(sorted(set(plugin_names(namespace)))) or 'none'}"
+        return f"driver = {name} cannot be loaded: {reasons[-1]}"
+    known = ", ".join(sorted(set(plugin_names(namespace)))) or "none"
+    return f"driver = {name} is not installed; there are {known}"
 
 
 def _entry_points(namespace: str) -> list[EntryPoint]:

@@ -102,7 +102,7 @@ def _outlet_class(conf: cfg.ConfigOpts, name: str) -> type[Outlet]:
         raise ConfigError(f"[outlet_{name}] driver is not set; {name!r} is in [outlets] enabled")
     found = load_plugins(opts.OUTLETS, lambda *_: None, [driver])
     if not found:
-        raise ConfigError(f"[outlet_{name}] driver = {driver} {why_missing(opts.OUTLETS, driver)}")
+        raise ConfigError(f"[outlet_{name}] {why_missing(opts.OUTLETS, driver)}")
     cls = found[-1].plugin
     if not (inspect.isclass(cls) and issubclass(cls, Outlet)):
         raise ConfigError(f"[outlet_{name}] driver = {driver} is no subclass of {Outlet.__module__}.Outlet")

@@ -139,7 +139,7 @@ def _driver_of(conf: cfg.ConfigOpts, name: str) -> type[Source]:
         raise ConfigError(f"[source_{name}] driver is not set; {name!r} is in [engine] enabled_sources")
     cls = load_driver(driver)
     if cls is None:
-        raise ConfigError(f"[source_{name}] driver = {driver} {why_missing(opts.SOURCES, driver)}")
+        raise ConfigError(f"[source_{name}] {why_missing(opts.SOURCES, driver)}")
     if name == API or (name == REPLAY and driver != "replay"):
         raise ConfigError(
             f"[engine] enabled_sources names {name!r}, which is reserved for events that no driver brings"

@@ -143,7 +143,7 @@ class Supervisor:
         self._problem = ""
         problem: str | None = None
         while not self._restarting.wait(_CHECK_INTERVAL_SECONDS):
-            problem, is_connected = _condition_of(source)
+            problem, is_connected = _condition_of(source, self._log)
             if goes_back and is_connected:
                 self._end_rewind()
                 goes_back = False
@@ -177,14 +177,14 @@ class Supervisor:
             self._rewinds.done(self.name)
 
 
-def _condition_of(source: Source) -> tuple[str | None, bool]:
+def _condition_of(source: Source, log: StateLog) -> tuple[str | None, bool]:
     """Log its state; why the source needs a new instance, None while it works; and whether it is connected."""
     if source.broken:
         return source.broken, False
     try:
         status = source.status()
         if status.state is not SourceState.FAILED:  # a failure is logged when its instance has stopped
-            source.log_state()
+            log.observe(source.status)
     except BaseException as exc:  # noqa: BLE001 - the supervised edge
         return f"status failed: {described(exc)}", False
     problem = (status.detail or "the driver gave up") if status.state is SourceState.FAILED else None

@@ -74,6 +74,13 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """When it found the last gap, aware UTC. A change has the engine run all reconcilers."""
 
 
+_OUTAGES = {
+    SourceState.DISCONNECTED: "source %s: disconnected: %s; retrying",
+    SourceState.FAILED: "source %s: failed: %s; retrying",
+}
+"""The lines of the log."""
+
+
 class StateLog:
     """Logs each change of the state of one source, and each reason of an outage: one line each. For any thread.
 
@@ -100,12 +107,12 @@ class StateLog:
                 self._reasons.clear()
                 if before is not now.state:
                     LOG.info("source %s: connected", self._name)
-            elif now.state in (SourceState.DISCONNECTED, SourceState.FAILED):
+            elif now.state in _OUTAGES:
                 detail = " ".join(now.detail.split())
                 is_known = (now.state, detail) in self._reasons or len(self._reasons) >= _MOST_REASONS
                 if not is_known:
                     self._reasons.add((now.state, detail))
-                    LOG.warning("source %s: %s: %s; retrying", self._name, now.state.value, detail)
+                    LOG.warning(_OUTAGES[now.state], self._name, detail)
 
 
 class Source(abc.ABC):
