@@ -87,6 +87,7 @@ class Doubtful(msgspec.Struct, frozen=True, gc=False):
 
 
 Change = Upsert | Delete | Seen | Doubtful
+"""What a method of a handler yields."""
 
 
 class Outcome(enum.StrEnum):
