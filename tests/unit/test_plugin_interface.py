@@ -44,7 +44,7 @@ INTERNAL = {
     "watcher_sync.model.changes": {"ABSENT", "absent", "Outcome", "WRITTEN_HERE", "check_id", "check_key"},
     "watcher_sync.log.formats": {"cause_of", "cloud_event", "debezium"},
     "watcher_sync.model.scopes": {"DeclaresScopes"},
-    "watcher_sync.model.view": {"ModelReader", "WholeView"},
+    "watcher_sync.model.view": {"ModelReader", "not_declared"},
     "watcher_sync.reconcile.base": {"utc_now"},
     "watcher_sync.sources.base": {"GapTotal", "Gaps"},
     "watcher_sync.model.kinds": {"MAX_INDEXED_CHARS", "PROJECT_FIELD", "Field", "Kind", "Kinds", "project_of"},
