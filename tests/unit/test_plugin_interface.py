@@ -41,7 +41,7 @@ INTERNAL = {
         "UNAUTHORISED",
     },
     "watcher_sync.handlers.dcm.service_types": {"BUILTIN", "NAMESPACE", "OURS", "ServiceTypes", "load_service_types"},
-    "watcher_sync.model.changes": {"ABSENT", "absent", "Outcome", "WRITTEN_HERE", "check_id", "check_key"},
+    "watcher_sync.model.changes": {"ABSENT", "WRITTEN_HERE", "check_id", "check_key", "is_after"},
     "watcher_sync.log.formats": {"cause_of", "cloud_event", "debezium"},
     "watcher_sync.model.scopes": {"DeclaresScopes"},
     "watcher_sync.model.view": {"ModelReader", "not_declared"},
