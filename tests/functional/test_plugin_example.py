@@ -46,10 +46,11 @@ json.dump(printed, sys.stdout)
 
 
 class Installed:
-    """An environment with the project and the plugin, and a configuration with an SQLite database."""
+    """An environment with the project and the plugins, and a configuration with an SQLite database."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *plugins: Path) -> None:
         self.folder = folder
+        self.plugins = plugins or (PLUGIN,)
         self.environment = folder / "venv"
         self.config = folder / "watcher-sync.conf"
         # An operator's shell: nothing of the source tree is on the path.
@@ -58,13 +59,13 @@ class Installed:
     def install(self) -> None:
         source, wheels = copy_source(self.folder / "source"), self.folder / "wheels"
         pip = (sys.executable, "-m", "pip")
-        plugin = source / PLUGIN.relative_to(ROOT)
+        plugins = [source / plugin.relative_to(ROOT) for plugin in self.plugins]
         # What builds them is in this environment: to install it once for each wheel takes longer than the builds.
-        self._run(*pip, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", wheels, source, plugin)
+        self._run(*pip, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", wheels, source, *plugins)
         venv.create(self.environment, with_pip=False)
         python = self.environment / "bin" / "python"
         built = sorted(wheels.glob("*.whl"))
-        assert len(built) == 2
+        assert len(built) == 1 + len(plugins)
         self._run(*pip, "--python", python, "install", "--quiet", "--no-deps", "--no-compile", *built)
         # The libraries that the project needs are those of the test run. A path line reads no .pth files
         # of that folder, so an editable installation there stays out of the way.
