@@ -53,10 +53,11 @@ json.dump(printed, sys.stdout)
 
 
 class Installed:
-    """An environment with the project and the plugin, and a configuration with an SQLite database."""
+    """An environment with the project and the plugins, and a configuration with an SQLite database."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *plugins: Path) -> None:
         self.folder = folder
+        self.plugins = plugins or (PLUGIN,)
         self.environment = folder / "venv"
         self.config = folder / "watcher-sync.conf"
         # An operator's shell: nothing of the source tree is on the path.
@@ -65,7 +66,7 @@ class Installed:
     def install(self) -> None:
         source = copy_source(self.folder / "source")
         venv.create(self.environment, with_pip=False)
-        self.add(source, *(source / plugin.relative_to(ROOT) for plugin in (PLUGIN, SITE)))
+        self.add(source, *(source / plugin.relative_to(ROOT) for plugin in self.plugins))
         # The libraries that the project needs are those of the test run. A path line reads no .pth files
         # of that folder, so an editable installation there stays out of the way.
         own = sysconfig.get_path("purelib", "venv", {"base": str(self.environment)})
@@ -135,7 +136,7 @@ class Installed:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    installed = Installed(tmp_path_factory.mktemp("plugin"))
+    installed = Installed(tmp_path_factory.mktemp("plugin"), PLUGIN, SITE)
     installed.install()
     installed.manage("db_sync")
     return installed

@@ -16,23 +16,26 @@ _NAMES: Final = {
         "Actor CLOUD_EVENTS EXCERPT_BYTES Event KUBERNETES_WATCH MAX_PORTION_BYTES NATIVE OSLO excerpt portions"
     ),
     "watcher_sync.exceptions": (
-        "ConfigError InvalidEvent NotYet PluginConflict ReconcileError SourceError UnauthorisedEvent WatcherSyncError"
+        "ConfigError InvalidEvent NotDeclared NotYet PluginConflict ReconcileError SourceError UnauthorisedEvent "
+        "WatcherSyncError"
     ),
     "watcher_sync.handlers.base": "Handler",
     "watcher_sync.handlers.sortable": "NO_TIME digits name not_in_future utc",
-    "watcher_sync.model.changes": "Change Delete Doubtful NEVER Seen Upsert Version",
+    "watcher_sync.model.changes": "Change Delete Doubtful NEVER Outcome Seen Upsert Version absent after",
     "watcher_sync.model.scopes": "EntityScope",
     "watcher_sync.model.view": "View",
     "watcher_sync.handlers.dcm.service_types": "ServiceType",
     "watcher_sync.model.kinds": (
-        "AdminOnly Count DependsOn Derived Doc Entity Id In LongText MaxBytes Placeholder Reference Text kind kind_of"
+        "AdminOnly Count DependsOn Derived Doc Entity Id In LongText MaxBytes Placeholder Reference Relation Text kind "
+        "kind_of"
     ),
     "watcher_sync.sources.base": "Emit IntakeClosed Source SourceState SourceStatus",
     "watcher_sync.sources.redelivery": "Redelivery",
     "watcher_sync.backoff": "Backoff",
     "watcher_sync.wire.envelopes": "UNDECODABLE_TYPE read_body read_document read_message undecodable",
     "watcher_sync.wire.json": "MAX_SIZE",
-    "watcher_sync.reconcile.base": "Context Reconciler Report",
+    "watcher_sync.reconcile.base": "Context FieldDifference Reconciler Report",
+    "watcher_sync.reconcile.listing": "ListingReconciler",
     "watcher_sync.reconcile.capacity.base": "CapacityError CapacityProvider HostCapacity ResourceInventory",
     "watcher_sync.log.base": (
         "CREATED DELETED LogChange LogPosition LogPositions Outlet OutletDeposed OutletError SNAPSHOT "
