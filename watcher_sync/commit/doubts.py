@@ -33,14 +33,15 @@ class Doubts:
             if len(marked) < self._max:
                 marked[entity_id] = None
 
-    def take(self, kind: str, limit: int) -> list[str]:
+    def take(self, kind: str, limit: int, prefix: str = "") -> list[str]:
         """Remove and return the oldest marked entities of a kind.
 
         :param limit: their maximum number.
+        :param prefix: only those whose id begins with it.
         """
         with self._lock:
             marked = self._marked.get(kind, {})
-            taken = list(marked)[:limit]
+            taken = [each for each in marked if each.startswith(prefix)][:limit]
             for entity_id in taken:
                 del marked[entity_id]
             return taken
