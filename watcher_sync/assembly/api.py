@@ -30,6 +30,7 @@ from watcher_sync.api.entities.differences import Diff
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_item import EntityHistory, EntityItem
 from watcher_sync.api.entities.entity_list import EntityList
+from watcher_sync.api.entities.graph import GraphAround, Impact
 from watcher_sync.api.entities.search import Search
 from watcher_sync.api.entities.service_type_instances import WritableServiceTypeInstance
 from watcher_sync.api.entities.topology import Topology
@@ -182,6 +183,8 @@ def make_routes(
         ("/v1/search", Search(service)),
         ("/v1/diff", Diff(service)),
         ("/v1/topology", Topology(service)),
+        ("/v1/graph", GraphAround(service)),
+        ("/v1/impact", Impact(service)),
         ("/v1/compute_model", ComputeModel(service, feed)),
         ("/v1/drifts", DriftList(service)),
         ("/v1/leases", LeaseList(service, operations)),

@@ -57,6 +57,16 @@ def health_of(state: str) -> Health:
     return _HEALTH_OF_STATE.get(state.lower(), "off")
 
 
+def health_rank(state: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+    """The expression for the position in :data:`HEALTHS` of the health of a state, to sort by."""
+    text = sa.func.lower(
+        sa.func.coalesce(state if isinstance(state.type, sa.String) else sa.cast(state, sa.Text()), "")
+    )
+    states = {health: [s for s, means in _HEALTH_OF_STATE.items() if means == health] for health in HEALTHS}
+    known = [(text.in_(texts), HEALTHS.index(health)) for health, texts in states.items() if texts]
+    return sa.case(*known, else_=HEALTHS.index("off"))
+
+
 def state_of(kind: Kind, table: sa.Table) -> sa.ColumnElement[Any] | None:
     """The expression for the state of a kind's entities; None for a kind without a state."""
     columns = table.c
