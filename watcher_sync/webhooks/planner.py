@@ -25,7 +25,6 @@ from oslo_log import log as logging
 
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.model import Key, Model
-from watcher_sync.model.onap.documents import INSTANCE_KINDS
 from watcher_sync.model.onap.merging import Cache
 from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.webhooks.deliveries import Attempt, Clock, DeliverySettings, Outbox, Outgoing
@@ -128,9 +127,8 @@ class Planner:
                 self._matcher.index(row.entity_id)
             for each in self._matcher.match(row, before):
                 each.merge(row)
-            if row.kind in INSTANCE_KINDS:
-                for each in self._matcher.of_instance(row.kind, row.entity_id).values():
-                    each.instance_changed(row)
+            for each in self._matcher.of_instance(row.kind, row.entity_id).values():
+                each.instance_changed(row)
 
     def add_older_rows(self, rows: Sequence[JournalRow], waiting: Collection[OlderRows]) -> None:
         """Merge rows that the model already contains into the subscriptions that wait for them.
@@ -141,10 +139,9 @@ class Planner:
             for each in self._matcher.match(row, {}):
                 if each.older in waiting:
                     each.merge_older(row)
-            if row.kind in INSTANCE_KINDS:
-                for each in self._matcher.of_instance(row.kind, row.entity_id).values():
-                    if each.older in waiting:
-                        each.older_instance_changed(row)
+            for each in self._matcher.of_instance(row.kind, row.entity_id).values():
+                if each.older in waiting:
+                    each.older_instance_changed(row)
 
     def end_older(self, waiting: Iterable[OlderRows], *, purged: bool = False) -> None:
         """The older rows of a pass are merged.

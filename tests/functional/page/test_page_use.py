@@ -184,7 +184,7 @@ def test_a_removed_source_says_so_and_so_do_its_entities(page: Page, cloud: Clou
     page.open()
     page.wait_live()
     page.wait_text(".sources", "removed from the configuration")
-    page.open(f"#/instance/{cloud.cycle.model.ids_with_prefix('instance', '').pop()}")
+    page.open(f"#/instance/{next(cloud.cycle.model.all('instance')).id}")
     page.wait_text(".fields", "source removed")
 
 

@@ -8,7 +8,10 @@ import datetime
 import msgspec
 import pytest
 
+from watcher_sync.client.log.entries import LogReading
+from watcher_sync.client.log.follower import LogMessage
 from watcher_sync.client.log.messages import UnknownMessage, decoded
+from watcher_sync.client.log.reader import LogReader
 from watcher_sync.log import base, formats
 
 CHANGE = base.LogChange(
@@ -51,3 +54,17 @@ def test_both_formats_say_the_same(format_name: str) -> None:
 def test_what_is_no_change_is_an_error(message: bytes) -> None:
     with pytest.raises(UnknownMessage, match="the message 12 of the stream is no change"):
         decoded(message, 12)
+
+
+@pytest.mark.parametrize("member", ["old", "new", "entity", "versions", "cause", "actor"])
+def test_a_change_with_a_part_that_is_no_object_is_an_error_of_the_same_kind(member: str) -> None:
+    change = {"partition": "p", "epoch": "e", "seq": 1, "change": "updated", "kind": "k", "id": "i"}
+    message = {"data": {**change, "entity": {"id": "i"}, member: [7]}}
+    with pytest.raises(UnknownMessage, match="the message 12 of the stream is no change"):
+        LogReading().entry(LogMessage(12, msgspec.json.encode(message), of_model=False))
+
+
+@pytest.mark.parametrize("servers", [[], "nats://127.0.0.1:4222"])
+def test_a_reader_needs_a_list_of_servers(servers: list[str] | str) -> None:
+    with pytest.raises(ValueError, match="servers: a list of at least one URL is needed"):
+        LogReader(servers)

@@ -12,10 +12,10 @@ def agrees(driver, name="s"):
     return driver.receivers[name].documents == driver.existing(driver.subscription(name))
 
 
-def server():
+def server(kind="instance"):
     driver = Driver()
-    driver.log.write("instance", "i", state="active")
-    driver.subscribe()
+    driver.log.write(kind, "i")
+    driver.subscribe(kind)
     driver.step()
     return driver
 
@@ -25,9 +25,10 @@ def register(driver, *names):
     driver.log.write("vnf_instance", "v", cluster="c", namespace="n", vdus=vdus)
 
 
-def test_the_last_delivery_of_a_deleted_instance_says_so_and_then_the_subscription_is_gone():
-    driver = server()
-    driver.log.delete("instance", "i")
+@pytest.mark.parametrize("kind", ["instance", "aggregate"])
+def test_the_last_delivery_of_a_deleted_instance_says_so_and_then_the_subscription_is_gone(kind):
+    driver = server(kind)
+    driver.log.delete(kind, "i")
     driver.step()
     (body,) = driver.receivers["s"].bodies
     assert [each["id"] for each in body["resource-changes"]["deleted"]] == ["i"]

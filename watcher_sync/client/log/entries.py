@@ -62,6 +62,7 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 _decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_fields_or_none = msgspec.json.Decoder(dict[str, Any] | None).decode
+_NO_FIELDS = msgspec.Raw(b"{}")
 _decode_versions = msgspec.json.Decoder(dict[str, str]).decode
 
 
@@ -107,16 +108,16 @@ class LogReading:
         """An entity of the current model; None: the message is a marker, or the entity is gone."""
         if not published.exists:
             return None
-        return self._made(published, SNAPSHOT, {}, {})
+        return self._made(published, SNAPSHOT, _NO_FIELDS, _NO_FIELDS)
 
     def _change(self, published: PublishedChange) -> LogEntry:
         if published.change == SNAPSHOT_BEGIN:
             self._in_snapshot = True
         elif not self._in_snapshot or published.change == SNAPSHOT_END:
             self._move(published)
-        return self._made(published, published.change, _decode_fields(published.old), _decode_fields(published.new))
+        return self._made(published, published.change, published.old, published.new)
 
-    def _made(self, published: PublishedChange, change: str, old: dict[str, Any], new: dict[str, Any]) -> LogEntry:
+    def _made(self, published: PublishedChange, change: str, old: msgspec.Raw, new: msgspec.Raw) -> LogEntry:
         try:
             return LogEntry(
                 partition=published.partition,
@@ -127,8 +128,8 @@ class LogReading:
                 id=published.id,
                 time=published.time,
                 entity=_decode_fields_or_none(published.entity),
-                old=old,
-                new=new,
+                old=_decode_fields(old),
+                new=_decode_fields(new),
                 previous_seq=published.previous_seq,
                 versions=_decode_versions(published.versions),
                 cause=_decode_fields_or_none(published.cause),

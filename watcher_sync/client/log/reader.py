@@ -24,7 +24,10 @@ class LogReader:
 
         :param stream: the stream of the changes. That of the model has the same name and ``-model``.
         :param options: of nats-py's ``connect``: ``tls``, ``user``, ``password``, ``token``, ``user_credentials``.
+        :raises ValueError: no server is given, or a text in place of a list.
         """
+        if not servers or isinstance(servers, str):
+            raise ValueError("servers: a list of at least one URL is needed")
         self._servers = servers
         self._stream = stream
         self._options = options

@@ -11,18 +11,29 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from watcher_sync.model.kinds import Entity, Kind, Kinds
+from watcher_sync.model.kinds import Entity, Kind, Kinds, Reference
 from watcher_sync.model.kubernetes import Pod, VnfInstance, Workload
+from watcher_sync.model.table import index_values
 from watcher_sync.model.view import View
 from watcher_sync.model.visibility import Hidden, seen
 from watcher_sync.model.vnf.workloads import Getter, WorkloadIndex, add_names_above, workloads_of
 
 INSTANCE_KINDS: Final = ("vnf_instance", "service_type_instance", "instance")
-"""The kinds of instances, in the order in which an id is looked up."""
+"""The kinds of instances of this package, in the order in which an id is looked up."""
+
+
+def instance_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
+    """Return all kinds of instances: those of plugins follow, in their order."""
+    return (*INSTANCE_KINDS, *sorted(set(kinds).difference(STATUS_FIELDS)))
+
+
+def resource_kinds(instance_kind: str) -> tuple[str, ...]:
+    """Return the kinds that the resources of an instance may have, if they are asked for by their kinds."""
+    return ("pod", "vnf_instance", "workload") if instance_kind == "vnf_instance" else (instance_kind,)
 
 
 def find_instance(view: View, instance_id: str) -> tuple[str, Entity] | None:
@@ -132,7 +143,7 @@ MASK: Final = "***"
 """The value of what is not shown because it may be a secret."""
 
 _READY_STATUSES: Final = frozenset({"ACTIVE", "AVAILABLE", "READY", "RUNNING"})
-"""Statuses of service type instances that are in use."""
+"""Statuses of service type instances, and states of plugins' entities, that are in use."""
 
 _ENDED_PHASES: Final = frozenset({"Failed", "Succeeded"})
 """A pod in such a phase never becomes ready; its workload replaces it or does not need it."""
@@ -179,7 +190,9 @@ def group_version_kind(kind: str, entity: Entity) -> dict[str, str]:
 
 
 def resource_document(kind: Kind, entity: Entity, *, full: bool, hidden: Hidden) -> dict[str, Any]:
-    """Return the document of a resource: name, GVK, kind, id, cluster and namespace where it has them, and status.
+    """Return the document of a resource: name, GVK, kind, id, place, references and status, as far as it has them.
+
+    The references are what the resource depends on, by its declared references.
 
     Secret data are masked, as the module describes. Times are aware datetimes; the JSON encoder writes ISO 8601.
 
@@ -196,6 +209,8 @@ def resource_document(kind: Kind, entity: Entity, *, full: bool, hidden: Hidden)
         value = getattr(entity, field)
         if value is not None and hidden.get(field) != ():
             document["name" if field in _NAME_FIELDS else field] = value
+    if references := list(_references(kind, entity, hidden)):
+        document["references"] = references
     status = {}
     for field in status_fields(kind, full):
         value = getattr(entity, field)
@@ -213,8 +228,21 @@ def status_fields(kind: Kind, full: bool) -> tuple[str, ...]:
 
 @functools.cache
 def document_fields(kind: Kind, full: bool) -> frozenset[str]:
-    """Return the fields that any part of a document follows from: those of its status, its name and its place."""
-    return frozenset(status_fields(kind, full)).union(_head_fields(kind))
+    """Return the fields that any part of a document follows from: those of its status, name, place and references."""
+    return frozenset(status_fields(kind, full)).union(_head_fields(kind), (r.field for r in _needed(kind)))
+
+
+@functools.cache
+def _needed(kind: Kind) -> tuple[Reference, ...]:
+    """Return the references to what an entity depends on, but for those that its place tells."""
+    return tuple(r for r in kind.references if not r.lists_dependents and r.field not in _PLACE_FIELDS)
+
+
+def _references(kind: Kind, entity: Entity, hidden: Hidden) -> Iterator[dict[str, str]]:
+    for each in _needed(kind):
+        if hidden.get(each.field) != ():
+            for referred in index_values(getattr(entity, each.field)):
+                yield {"field": each.field, "relation": each.relation, "kind": each.kind, "id": referred}
 
 
 @functools.cache
@@ -253,7 +281,10 @@ def _is_secret(name: str) -> bool:
 
 
 def is_ready(kind: str, entity: Entity) -> bool:
-    """Whether an entity does what it is there for; unknown is not ready, and no entity of a plugin's kind is."""
+    """Whether an entity does what it is there for; unknown is not ready.
+
+    An entity of a plugin's kind is ready in the same states or statuses as an instance of a service type.
+    """
     value: Any = entity
     match kind:
         case "pod":
@@ -266,7 +297,9 @@ def is_ready(kind: str, entity: Entity) -> bool:
             return value.status in _READY_STATUSES
         case "vnf_instance":
             return bool(value.state == "SYNCED")
-    return False
+    if kind in STATUS_FIELDS:
+        return False
+    return str(getattr(value, "state", None) or getattr(value, "status", None)).upper() in _READY_STATUSES
 
 
 def status_document(

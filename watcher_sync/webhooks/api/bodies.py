@@ -14,7 +14,7 @@ import datetime
 from typing import Any, Final
 
 from watcher_sync.api.http import schemas
-from watcher_sync.webhooks.api.instance_status import ALL_RESOURCE_KINDS, PAYLOADS
+from watcher_sync.webhooks.api.instance_status import PAYLOADS
 from watcher_sync.webhooks.rows import (
     ACTIVE,
     DEAD,
@@ -62,7 +62,7 @@ _NAMES: schemas.Schema = {"type": "array", "items": schemas.SHORT_TEXT, "minItem
 _FILTERS: dict[str, schemas.Schema] = {
     "kinds": {
         "type": "array",
-        "items": {"enum": ALL_RESOURCE_KINDS},
+        "items": schemas.SHORT_TEXT,
         "minItems": 1,
         "maxItems": 10,
         "description": "Deliver resources of these kinds only. By default a VNF instance has its workloads and pods.",

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``/v1/instance/{id}/status``: the status of an instance and of its resources, in the dialect of ONAP's k8splugin.
 
-An instance is a VNF instance with its workloads and pods, an instance of a service type, or a server. Its id is looked
-up in this order among the instances that the caller may see. To other callers it does not exist (404).
+An instance is a VNF instance with its workloads and pods, an instance of a service type, or a server. So is an entity
+of a plugin's kind. An id is looked up in this order among the instances that the caller may see. To other callers it
+does not exist (404).
 
 A caller with one project sees the resources of this project, without the fields that tell of hosts. Of pods and
 workloads of a namespace that belongs to no project, it sees name, phase and numbers of pods.
@@ -10,16 +11,16 @@ workloads of a namespace that belongs to no project, it sees name, phase and num
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Iterator
+from typing import Any, Final, get_args
 
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import bad_request, not_found
 from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.service import Service
-from watcher_sync.model.kinds import Entity, project_of
-from watcher_sync.model.onap.documents import INSTANCE_KINDS, status_document
+from watcher_sync.model.kinds import Entity, Relation, project_of
+from watcher_sync.model.onap.documents import instance_kinds, resource_kinds, status_document
 from watcher_sync.model.view import View
 from watcher_sync.model.visibility import hidden_of
 from watcher_sync.storage.table_model import TableModel
@@ -27,16 +28,18 @@ from watcher_sync.storage.writing.journal import read_head
 
 TAG: Final = "subscriptions"
 
-RESOURCE_KINDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "vnf_instance": ("pod", "vnf_instance", "workload"),
-    "service_type_instance": ("service_type_instance",),
-    "instance": ("instance",),
-}
-"""Kind of an instance -> the kinds of its resources. A VNF instance is a resource of itself only if it is asked for."""
-
-ALL_RESOURCE_KINDS: Final = sorted({kind for kinds in RESOURCE_KINDS.values() for kind in kinds})
-
 PAYLOADS: Final = ("status", "full")
+
+_REFERENCE: schemas.Schema = {
+    "type": "object",
+    "required": ["field", "relation", "kind", "id"],
+    "properties": {
+        "field": schemas.STRING | {"description": "The field that names the other entity."},
+        "relation": {"enum": list(get_args(Relation))},
+        "kind": schemas.STRING | {"description": "The kind of the other entity."},
+        "id": schemas.STRING | {"description": "Its id."},
+    },
+}
 
 RESOURCE: schemas.Schema = {
     "type": "object",
@@ -52,6 +55,7 @@ RESOURCE: schemas.Schema = {
         "id": schemas.STRING | {"description": "Its id in the model."},
         "cluster": schemas.STRING,
         "namespace": schemas.STRING,
+        "references": {"type": "array", "items": _REFERENCE, "description": "What it depends on."},
         "status": {"type": "object", "description": "Its status, or with payload=full all of it, without secrets."},
     },
 }
@@ -85,7 +89,7 @@ class InstanceStatus:
     @operation(
         summary="Show the status of an instance and of its resources",
         description="The dialect of ONAP's k8splugin. The id is that of a VNF instance, of an instance of a service "
-        "type, or of a server.",
+        "type, of a server, or of an entity of a plugin's kind.",
         rule=READ,
         query={
             "payload": {
@@ -95,7 +99,7 @@ class InstanceStatus:
             },
             "kinds": {
                 "type": "array",
-                "items": {"enum": ALL_RESOURCE_KINDS},
+                "items": schemas.SHORT_TEXT,
                 "minItems": 1,
                 "uniqueItems": True,
                 "description": "Resources of these kinds only, separated by commas. By default a VNF instance has its "
@@ -117,7 +121,7 @@ class InstanceStatus:
             only = call.query.get("kinds")
             require_resource_kinds(kind, only or (), "query")
             scope = call.context.scope
-            hidden = {name: call.context.hidden(kinds[name]) for name in RESOURCE_KINDS[kind]}
+            hidden = {name: call.context.hidden(kinds[name]) for name in resource_kinds(kind)}
             document = status_document(
                 _ScopedView(view, scope),
                 kinds,
@@ -139,6 +143,7 @@ class _ScopedView:
 
     def __init__(self, view: View, scope: str | None) -> None:
         """:param scope: the only project whose entities are shown; None: all."""
+        self.kinds = view.kinds
         self._view = view
         self._scope = scope
 
@@ -151,18 +156,24 @@ class _ScopedView:
         """The entities that the caller sees and whose indexed field has this value."""
         return [entity for entity in self._view.by(kind, index, value) if self._shows(entity)]
 
+    def all(self, kind: str, prefix: str = "") -> Iterator[Entity]:
+        """The entities of a kind that the caller sees. O(entities of the kind)."""
+        return filter(self._shows, self._view.all(kind, prefix))
+
     def _shows(self, entity: Entity) -> bool:
         return self._scope is None or project_of(entity) in (None, self._scope)
 
 
-def find_visible(call: Call, view: View, instance_id: str) -> tuple[str, Entity]:
+def find_visible(call: Call, view: TableModel, instance_id: str) -> tuple[str, Entity]:
     """The kind and the entity of an instance on which the policy allows the operation.
 
     An instance of another project may have the same id and another kind. It does not hide the caller's own one.
 
     :raises Problem: 404 when the caller may see no instance of this id; 403 when it may see it and do no more.
     """
-    found = [(kind, entity) for kind in INSTANCE_KINDS if (entity := view.get(kind, instance_id)) is not None]
+    found = [
+        (kind, entity) for kind in instance_kinds(view.kinds) if (entity := view.get(kind, instance_id)) is not None
+    ]
     for kind, entity in found:
         if call.context.may_on(call.rule, project_of(entity)):
             return kind, entity
@@ -178,7 +189,7 @@ def require_resource_kinds(kind: str, names: Collection[str], where: str) -> Non
     :param where: query or body.
     :raises Problem: 400 when one of them cannot.
     """
-    possible = RESOURCE_KINDS[kind]
+    possible = resource_kinds(kind)
     for name in names:
         if name not in possible:
             text = f"the resources of a {kind} have the kinds {', '.join(possible)}, not {name}"

@@ -20,8 +20,9 @@ from watcher_sync.api.http.problems import Problem, bad_request
 from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS
 from watcher_sync.conf.outlet_webhook import parsed_networks
 from watcher_sync.model.kinds import Kind, Kinds
+from watcher_sync.model.onap.documents import resource_kinds
 from watcher_sync.webhooks.api.bodies import FILTERS
-from watcher_sync.webhooks.api.instance_status import RESOURCE_KINDS, require_resource_kinds
+from watcher_sync.webhooks.api.instance_status import require_resource_kinds
 from watcher_sync.webhooks.rows import SubscriptionRow
 from watcher_sync.webhooks.secrets import ActiveSecret, SecretBox, SecretUnreadable
 from watcher_sync.wire.callback_urls import BadCallback, check_callback
@@ -93,7 +94,7 @@ class SubscriptionRequests:
 
     def _check_filters(self, call: Call, kind: str, chosen: Mapping[str, Any]) -> None:
         require_resource_kinds(kind, chosen.get("kinds", ()), "body")
-        names = chosen.get("kinds") or [name for name in RESOURCE_KINDS[kind] if name != "vnf_instance"]
+        names = chosen.get("kinds") or [name for name in resource_kinds(kind) if name != "vnf_instance"]
         declared = [self._kinds[name] for name in names]
         for number, field in enumerate(chosen.get("fields", ())):
             self._check_field(call, declared, field, f"/fields/{number}")

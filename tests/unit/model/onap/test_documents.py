@@ -17,6 +17,7 @@ from watcher_sync.model.kinds import Entity, In, Text, kind, kind_of
 from watcher_sync.model.kubernetes import Pod, VnfInstance, Workload
 from watcher_sync.model.onap.documents import (
     STATUS_FIELDS,
+    document_fields,
     group_version_kind,
     is_ready,
     resource_document,
@@ -30,6 +31,7 @@ KINDS = builtin_kinds()
 class Radio(Entity, frozen=True, kw_only=True, gc=False):
     """A plugin's kind."""
 
+    state: Annotated[Text | None, In("state")] = None
     band: Annotated[Text | None, In("state")] = None
     settings: Annotated[dict[str, Any] | None, In("state")] = None
 
@@ -169,6 +171,26 @@ def test_a_vdu_with_the_name_of_a_secret_is_no_secret():
     assert document(vnf)["status"]["observed"] == {"token-server": 3}
 
 
+def test_a_resource_names_what_it_depends_on():
+    shown = document(Pod(id="1", cluster="c", owner_uid="rs", workload_uid="d"))
+    owned = {"relation": "owned_by", "kind": "workload"}
+    assert shown["references"] == [
+        {"field": "owner_uid", **owned, "id": "rs"},
+        {"field": "workload_uid", **owned, "id": "d"},
+    ]
+    assert "references" not in document(VnfInstance(id="1", workload_uids=["d"]))
+
+
+def test_a_reference_that_the_reader_may_not_see_is_absent():
+    server = Instance(id="1", host="n1")
+    assert [each["id"] for each in document(server)["references"]] == ["n1"]
+    assert "references" not in document(server, hidden=kind_of(Instance).admin_only)
+
+
+def test_a_change_of_a_reference_is_a_change_of_the_document():
+    assert "provider_id" in document_fields(kind_of(ServiceTypeInstance), full=False)
+
+
 @pytest.mark.parametrize(
     ("entity", "expected"),
     [
@@ -193,6 +215,8 @@ def test_a_vdu_with_the_name_of_a_secret_is_no_secret():
         (VnfInstance(id="1", state="DRIFTED"), False),
         (VnfInstance(id="1"), False),
         (Radio(id="1"), False),
+        (Radio(id="1", state="ready"), True),
+        (Radio(id="1", state="error"), False),
     ],
 )
 def test_an_entity_is_ready_when_it_does_what_it_is_there_for(entity, expected):
