@@ -144,7 +144,6 @@ def make_routes(
     service: Service, dispatcher: Dispatcher, sync: SyncNow | None = None, grants: Grants | None = None
 ) -> list[openapi.Route]:
     """Makes all resources, and returns (URI template, resource) of each."""
-    plurals = {name: kind.plural for name, kind in service.kinds.items()}
     settings = service.conf.api
     feed = Feed(
         service.store.database,
@@ -171,8 +170,8 @@ def make_routes(
     routes: list[openapi.Route] = [
         ("/", IndexPage(files)),
         ("/static/{name}", Static(files)),
-        ("/versions", Versions(plurals, has_login=login_address is not None)),
-        ("/v1", Version1(plurals, has_login=login_address is not None)),
+        ("/versions", Versions(service.kinds, has_login=login_address is not None)),
+        ("/v1", Version1(service.kinds, has_login=login_address is not None)),
         (LOGIN, LoginResource(service, login_address)),
         ("/openapi.json", OpenApi()),
         ("/v1/states", ChangedStateList(service)),

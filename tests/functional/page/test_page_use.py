@@ -45,6 +45,8 @@ def test_arrow_keys_walk_through_the_hosts_and_escape_closes_what_enter_opened(p
     page.press("/")
     wait_until(lambda: page.focused() == "search", what="the focus of the search")
     page.press(Keys.TAB)
+    assert page.focused() == "link"  # of the kinds
+    page.press(Keys.TAB)
     first = on(page)
     page.press(Keys.ARROW_RIGHT)
     second = on(page)
