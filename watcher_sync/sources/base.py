@@ -127,6 +127,11 @@ class Source(abc.ABC):
         engine then commits at once instead of lingering for more.
     :cvar counts_epochs: True when the driver numbers its events itself. Its ``cursor`` is then the epoch of this
         instance, a decimal number. The database has counted it, so it is greater than those of all instances before.
+    :ivar name: of the source in ``[engine] enabled_sources``.
+    :ivar conf: the whole configuration.
+    :ivar group: the values of ``[source_<name>]``.
+    :ivar saved_cursor: the durable position of the last committed event, as :meth:`cursor` returned it; None at the
+        first start, or where the driver has none.
     """
 
     envelopes: ClassVar[Collection[str]] = ()
