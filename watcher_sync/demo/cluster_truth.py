@@ -27,7 +27,7 @@ OBSERVED: Final = frozenset(
     f"vnf_instance.{name}"
     for name in (
         "state", "scale_level", "nearest_level", "observed", "vdu_results", "vnfc_resource_info", "vnfc_info",
-        "vacant", "observed_at",
+        "vacant", "workload_uids", "pod_uids", "observed_at",
     )
 )  # fmt: skip
 """Fields that have ids and a history of their own: :func:`observed_differences` compares them."""
@@ -104,6 +104,8 @@ class Observed(NamedTuple):
     """Aspect -> the nearest lower level, of the others."""
     pods: Mapping[str, frozenset[tuple[str, str]]]
     """VDU -> (name, uid) of the pods that count; without those whose workload is missing, which retain what was."""
+    workloads: list[str]
+    """The uids of the workloads of its VDUs, sorted."""
 
 
 def observed_truth(server: KubernetesServer, function: Function) -> Observed:
@@ -111,7 +113,7 @@ def observed_truth(server: KubernetesServer, function: Function) -> Observed:
     with server.store.changed:
         workloads = {obj["metadata"]["uid"]: obj for kind in _KINDS for obj in server.objects(kind)}
         pods = server.pods(function.namespace)
-    there = {(obj["kind"], obj["metadata"]["name"]) for obj in workloads.values() if _is_in(obj, function)}
+    there = {(o["kind"], o["metadata"]["name"]): uid for uid, o in workloads.items() if _is_in(o, function)}
     found: dict[str, set[tuple[str, str]]] = {vdu: set() for vdu in function.vdus}
     names = {(v["workload"]["kind"], v["workload"]["name"]): vdu for vdu, v in function.vdus.items()}
     for pod in pods:
@@ -121,11 +123,12 @@ def observed_truth(server: KubernetesServer, function: Function) -> Observed:
             if vdu is not None:
                 found[vdu].add((pod["metadata"]["name"], pod["metadata"]["uid"]))
     missing = {vdu for key, vdu in names.items() if key not in there}
+    uids = sorted(there[key] for key in names if key in there)
     numbers = {vdu: len(named) for vdu, named in found.items()}
     levels, nearest = _levels(function, numbers, missing)
     state = _state(function, numbers, missing, nearest)
     resolved = {vdu: frozenset(named) for vdu, named in found.items() if vdu not in missing}
-    return Observed(state, levels, nearest, resolved)
+    return Observed(state, levels, nearest, resolved, uids)
 
 
 def observed_differences(
@@ -149,6 +152,7 @@ def observed_differences(
 def _compared(function: Function, truth: Observed, row: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     """(field, in truth, in the model)"""
     yield "state", truth.state, row["state"]
+    yield "workload_uids", truth.workloads, row["workload_uids"]
     yield "nearest_level", dict(truth.nearest), row["nearest_level"]
     levels = row["scale_level"] or {}
     yield "scale_level", dict(truth.levels), {name: level for name, level in levels.items() if name in truth.levels}

@@ -111,6 +111,8 @@ class Kind:
         own_name = self.fields.get("name")
         self.name_field = name_field or ("name" if own_name is not None and own_name.python is str else None)
         """The field that people call an entity by; None: the id alone."""
+        self.title_field = None if self.is_placeholder else self.name_field
+        """The field with the title of an entity; None: its id. A placeholder's id is what other entities call it."""
         self.is_scoped = PROJECT_FIELD in self.fields
         """Whether its entities belong to projects."""
         self.admin_only = {f.name: f.admin_only.members for f in self.fields.values() if f.admin_only is not None}

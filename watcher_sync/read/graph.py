@@ -282,7 +282,7 @@ class GraphReader:
 
         :param references: those whose values are read; None: all.
         """
-        name, state = self._kinds[kind].name_field, self._state(kind)
+        name, state = self._kinds[kind].title_field, self._state(kind)
         fields = list(dict.fromkeys(r.field for r in (self._references[kind] if references is None else references)))
         columns = [
             self._column(kind, "id"),

@@ -213,8 +213,8 @@ class _Reading:
 
     def _places(self, kind: Kind) -> list[Mapping[Any, Any]]:
         table = self._service.tables.entities[kind.name]
-        is_named = kind.name_field is not None and self._context.hidden(kind).get(kind.name_field) != ()
-        name = table.c[kind.name_field] if kind.name_field is not None and is_named else sa.null()
+        is_named = kind.title_field is not None and self._context.hidden(kind).get(kind.title_field) != ()
+        name = table.c[kind.title_field] if kind.title_field is not None and is_named else sa.null()
         more = [table.c[field] for field in _STATUS_FIELDS if field in table.c]
         query = sa.select(table.c.id, name.label("name"), self._state(kind).label("state"), *more)
         chosen = (table.c[field] == value for field, value in self._scope(kind).items())

@@ -67,7 +67,7 @@ def _version(kinds: Mapping[str, Kind], *, has_login: bool) -> dict[str, Any]:
         "status": "CURRENT",
         "release": release(),
         "kinds": {name: f"/v1/{kind.plural}" for name, kind in kinds.items()},
-        "names": {name: kind.name_field for name, kind in kinds.items() if kind.name_field is not None},
+        "names": {name: kind.title_field for name, kind in kinds.items() if kind.title_field is not None},
         "references": {name: _references(kind) for name, kind in kinds.items() if kind.references},
         "links": [{"rel": "self", "href": "/v1"}, {"rel": "describedby", "href": "/openapi.json"}, *login],
     }
