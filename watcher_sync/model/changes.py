@@ -46,7 +46,10 @@ class Upsert(msgspec.Struct, frozen=True, gc=False):
     id: str
     version: Version
     facets: Mapping[str, Mapping[str, Any]]
-    """facet name -> {field: value}; an absent entity needs its anchor facet among them."""
+    """facet name -> {field: value}; an absent entity needs its anchor facet among them.
+
+    Without it the event is parked until the entity exists.
+    """
     versions: Mapping[str, Version] | None = None
     """facet name -> its version, for facets whose version is not ``version``."""
     actor: Actor | None = None

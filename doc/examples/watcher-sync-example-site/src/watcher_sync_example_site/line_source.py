@@ -31,6 +31,7 @@ class LineSource(Source):
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         super().__init__(name, conf, cursor=cursor)
+        self._address = (self.group.host, self.group.port)
         self._last = int(cursor or 0)
         self._status = SourceStatus(state=SourceState.STARTING)
         self._connection: socket.socket | None = None
@@ -67,7 +68,7 @@ class LineSource(Source):
         backoff = Backoff(0.2, 30.0)
         while not self._stopping.is_set():
             try:
-                with socket.create_connection((self.group.host, self.group.port), timeout=10) as self._connection:
+                with socket.create_connection(self._address, timeout=10) as self._connection:
                     self._read(self._connection, backoff)
                     self._show(SourceState.DISCONNECTED, "the server closed the connection")
             except OSError as exc:

@@ -27,10 +27,12 @@ class RackProvider(CapacityProvider):
     """Asks the inventory for all machines at once."""
 
     name: ClassVar[str] = "rack"
-    options: ClassVar[list[cfg.Opt]] = [cfg.URIOpt("url", required=True, help="Address of the inventory.")]
+    options: ClassVar[list[cfg.Opt]] = [cfg.URIOpt("url", help="Address of the inventory.")]
 
     def capacities(self, deadline: float) -> Iterable[HostCapacity]:
         url, seconds = self.conf.capacity_provider_rack.url, deadline - time.monotonic()
+        if not url:
+            raise CapacityError("[capacity_provider_rack] url is not set")
         try:
             answer = requests.get(url, timeout=seconds)
             answer.raise_for_status()
