@@ -15,6 +15,7 @@ from watcher_sync.conf import opts
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Snapshot
 from watcher_sync.storage.database import database
 from watcher_sync.storage.writing.store import Store
@@ -32,16 +33,19 @@ def parsed(arguments: Sequence[str] = ()) -> cfg.ConfigOpts:
 class Site:
     """A database and the configuration that names it."""
 
-    def __init__(self, folder: Path, *, url: str | None = None, conf: cfg.ConfigOpts | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, url: str | None = None, conf: cfg.ConfigOpts | None = None, kinds: Kinds | None = None
+    ) -> None:
         """:param url: of an empty database; without it one in the folder.
 
         :param conf: the configuration; without it the defaults.
+        :param kinds: of the installation; without them ours.
         """
         self.conf = parsed() if conf is None else conf
         self.conf.set_override("connection", url or f"sqlite:///{folder / 'ws.sqlite'}", group="database")
         # No pause of a loaded machine ends a transaction.
         self.conf.set_override("idle_transaction_timeout", 60, group="database")
-        self.store = migrate(Store(database.open_database(self.conf), builtin_kinds()))
+        self.store = migrate(Store(database.open_database(self.conf), kinds or builtin_kinds()))
 
     def close(self) -> None:
         self.store.close()

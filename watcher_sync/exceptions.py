@@ -59,6 +59,12 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {text_of(error)}"
 
 
+class NotDeclared(WatcherSyncError, KeyError):
+    """The model has no such kind, or the kind has no such index; the message names those that exist."""
+
+    __str__ = Exception.__str__  # that of KeyError adds quotation marks
+
+
 class InvalidEvent(WatcherSyncError):
     """The event can never be applied; it goes to quarantine with this message as the reason."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from stevedore import ExtensionManager
 
-from watcher_sync.exceptions import interrupts
+from watcher_sync.exceptions import described, interrupts
 
 
 class LoadedPlugin(msgspec.Struct, frozen=True):
@@ -51,6 +51,16 @@ def load_plugins(
 def plugin_names(namespace: str) -> list[str]:
     """The names of all plugins of a namespace, which are not loaded."""
     return [entry_point.name for entry_point in _entry_points(namespace)]
+
+
+def why_missing(namespace: str, name: str) -> str:
+    """Why the option ``driver`` names a plugin that is not there: it is not installed, or its module raises."""
+    reasons: list[str] = []
+    load_plugins(namespace, lambda _name, exc: reasons.append(described(exc)), [name])
+    if reasons:
+        return f"driver = {name} cannot be loaded: {reasons[-1]}"
+    known = ", ".join(sorted(set(plugin_names(namespace)))) or "none"
+    return f"driver = {name} is not installed; there are {known}"
 
 
 def _entry_points(namespace: str) -> list[EntryPoint]:

@@ -165,7 +165,9 @@ def _kind_lines(kind: Kind) -> Iterator[str]:
         yield f":Found by: ``id``, {', '.join(f'``{name}``' for name in kind.indexes)}"
     for reference in kind.references:
         implied = ", which exists as long as it is referred to" if reference.implies else ""
-        yield f":Refers to: ``{reference.kind}`` through ``{reference.field}``{implied}"
+        listed = ", which depend on it" if reference.lists_dependents else ""
+        through = f"``{reference.field}`` ({reference.relation})"
+        yield f":Refers to: ``{reference.kind}`` through {through}{listed}{implied}"
     yield f":Ids: {'may be used again after a deletion' if kind.ids_reused else 'are never used again'}"
     yield ""
     rows = [("``id``", "str", "", "What identifies it.")]

@@ -66,7 +66,7 @@ def test_killed_apis_of_a_chain_cost_no_write_no_change_and_no_new_listing(
     followers = [whole, top]
     engines = [member.processes["engine"] for member in followers]
     for engine in engines:
-        engine.wait_for_log("connected to the region")
+        engine.wait_for_log(": connected")
     listings = [engine.logged("listing the region") for engine in engines]
     cloud = CloudSimulator(seed=11, hosts=10, instances=60)
     writers = [RowWriter(region.url, name) for name in "abc"]

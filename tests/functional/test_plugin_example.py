@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example plugin works as its README says, installed beside the package, with no change to it.
+"""The example plugins work as their READMEs say, installed beside the package, with no change to it.
 
-The tests build the project and the plugin as wheels and install them into a separate environment. So they also prove
+The tests build the project and the plugins as wheels and install them into a separate environment. So they also prove
 that the wheel is complete, with its entry points and migrations.
 """
 
 from __future__ import annotations
 
 import contextlib
+import http.server
 import json
 import os
+import socket
 import subprocess
 import sys
 import sysconfig
+import threading
 import venv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,12 +23,16 @@ from typing import Any
 
 import pytest
 
+from tests.functional.reconcile.test_capacity_engine import SERVICE
 from tests.source_copy import ROOT, copy_source
 from tests.waiting import deadline, wait_until
+from watcher_sync.testing.dcm import publisher
 
 Printed = dict[str, str]
 
-PLUGIN = ROOT / "doc" / "examples" / "watcher-sync-example-plugin"
+EXAMPLES = ROOT / "doc" / "examples"
+PLUGIN = EXAMPLES / "watcher-sync-example-plugin"
+SITE = EXAMPLES / "watcher-sync-example-site"
 
 _EACH = """
 import contextlib, io, json, sys
@@ -46,26 +53,20 @@ json.dump(printed, sys.stdout)
 
 
 class Installed:
-    """An environment with the project and the plugin, and a configuration with an SQLite database."""
+    """An environment with the project and the plugins, and a configuration with an SQLite database."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *plugins: Path) -> None:
         self.folder = folder
+        self.plugins = plugins or (PLUGIN,)
         self.environment = folder / "venv"
         self.config = folder / "watcher-sync.conf"
         # An operator's shell: nothing of the source tree is on the path.
         self.variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
     def install(self) -> None:
-        source, wheels = copy_source(self.folder / "source"), self.folder / "wheels"
-        pip = (sys.executable, "-m", "pip")
-        plugin = source / PLUGIN.relative_to(ROOT)
-        # What builds them is in this environment: to install it once for each wheel takes longer than the builds.
-        self._run(*pip, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", wheels, source, plugin)
+        source = copy_source(self.folder / "source")
         venv.create(self.environment, with_pip=False)
-        python = self.environment / "bin" / "python"
-        built = sorted(wheels.glob("*.whl"))
-        assert len(built) == 2
-        self._run(*pip, "--python", python, "install", "--quiet", "--no-deps", "--no-compile", *built)
+        self.add(source, *(source / plugin.relative_to(ROOT) for plugin in self.plugins))
         # The libraries that the project needs are those of the test run. A path line reads no .pth files
         # of that folder, so an editable installation there stays out of the way.
         own = sysconfig.get_path("purelib", "venv", {"base": str(self.environment)})
@@ -73,25 +74,43 @@ class Installed:
         Path(own, "libraries.pth").write_text("".join(f"{path}\n" for path in sorted(libraries)))
         self.config.write_text(f"[DEFAULT]\nstate_path = {self.folder}\n")
 
+    def add(self, *projects: Path) -> None:
+        """Build these projects and install them."""
+        pip, wheels = (sys.executable, "-m", "pip"), self.folder / f"wheels-{projects[0].name}"
+        # What builds them is in this environment: to install it once for each wheel takes longer than the builds.
+        self.run(*pip, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", wheels, *projects)
+        built = sorted(wheels.glob("*.whl"))
+        assert len(built) == len(projects)
+        self.run(*pip, "--python", self.python, "install", "--quiet", "--no-deps", "--no-compile", *built)
+
+    @property
+    def python(self) -> Path:
+        """The interpreter."""
+        return self.environment / "bin" / "python"
+
+    def configure(self, text: str) -> None:
+        """Append to the configuration."""
+        with self.config.open("a") as config:
+            config.write(text)
+
     def manage(self, *arguments: object) -> str:
         """What ``watcher-sync-manage`` prints."""
         manage = self.environment / "bin" / "watcher-sync-manage"
-        return self._run(manage, "--config-file", self.config, *arguments)
+        return self.run(manage, "--config-file", self.config, *arguments)
 
     def manage_each(self, **commands: Sequence[object]) -> Printed:
         """What each of these commands prints, and where the package is. One process runs them, for its imports."""
         argvs = {name: ["--config-file", str(self.config), *map(str, command)] for name, command in commands.items()}
-        python = self.environment / "bin" / "python"
-        found: Printed = json.loads(self._run(python, "-c", _EACH.format(argvs=argvs)))
+        found: Printed = json.loads(self.run(self.python, "-c", _EACH.format(argvs=argvs)))
         return found
 
     @contextlib.contextmanager
-    def outlet(self) -> Iterator[subprocess.Popen[bytes]]:
-        """A process of ``watcher-sync-outlet`` that runs."""
-        errors = self.folder / "outlet.log"
-        command = [self.environment / "bin" / "watcher-sync-outlet", "--config-file", self.config]
+    def running(self, program: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A process of an executable that runs; its log is ``<program>.log``."""
+        errors = self.folder / f"{program}.log"
+        command = [self.environment / "bin" / program, "--config-file", self.config]
         with errors.open("wb") as file:
-            process = subprocess.Popen(command, cwd=self.folder, env=self.variables, stderr=file)
+            process = subprocess.Popen(command, cwd=self.folder, env=self.variables, stdout=file, stderr=file)
         try:
             yield process
             process.terminate()
@@ -100,7 +119,8 @@ class Installed:
             process.kill()
             process.wait()
 
-    def _run(self, *command: object) -> str:
+    def run(self, *command: object) -> str:
+        """What a command prints; it has to succeed."""
         done = subprocess.run(
             [str(word) for word in command],
             cwd=self.folder,
@@ -116,7 +136,7 @@ class Installed:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    installed = Installed(tmp_path_factory.mktemp("plugin"))
+    installed = Installed(tmp_path_factory.mktemp("plugin"), PLUGIN, SITE)
     installed.install()
     installed.manage("db_sync")
     return installed
@@ -173,16 +193,15 @@ def test_an_outlet_of_an_installed_plugin_publishes_the_model_and_then_each_chan
     installed: Installed, printed: Printed
 ) -> None:
     log = installed.folder / "changes.jsonl"
-    with installed.config.open("a") as config:
-        config.write("[outlet_webhook]\nenabled = false\n[outlets]\nenabled = archive\n")
-        config.write(f"[outlet_archive]\ndriver = file\nkinds = rack\npath = {log}\n")
+    installed.configure("[outlet_webhook]\nenabled = false\n[outlets]\nenabled = archive\n")
+    installed.configure(f"[outlet_archive]\ndriver = file\nkinds = rack\npath = {log}\n")
 
     def changes() -> list[tuple[str, Any]]:
         lines = log.read_bytes().splitlines(keepends=True) if log.exists() else []
         found = [json.loads(line)["data"] for line in lines if line.endswith(b"\n")]
         return [(each["change"], each.get("entity")) for each in found]
 
-    with installed.outlet() as process:
+    with installed.running("watcher-sync-outlet") as process:
         wait_until(lambda: process.poll() is not None or ("snapshot_end", None) in changes())
         event = {"specversion": "1.0", "id": "a-99", "source": "/rooms/1", "type": "rack.power.on", "subject": "r1"}
         event |= {"time": "2026-03-02T08:00:00Z", "data": {"rack": "r1", "sequence": 99, "room": "1", "watts": 700}}
@@ -196,3 +215,128 @@ def test_an_outlet_of_an_installed_plugin_publishes_the_model_and_then_each_chan
         ("snapshot", {"id": "r2", "room": "1", "power": "on", "watts": 3500}),
     ]
     assert last == ("updated", {"id": "r1", "room": "1", "power": "on", "watts": 700})
+
+
+class LineServer:
+    """Sends the lines after the number that a client names, and then those that are added."""
+
+    def __init__(self) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._server.getsockname()[1])
+        self.lines: list[bytes] = []
+        self.asked: list[int] = []
+        """The number that each client named."""
+        self._client: socket.socket | None = None
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def add(self, line: bytes) -> None:
+        """Send one line more."""
+        self.lines.append(line)
+        if self._client is not None:
+            self._client.sendall(line + b"\n")
+
+    def hang_up(self) -> None:
+        """Close the connection in the middle of a line."""
+        assert self._client is not None
+        self._client.sendall(b'{"specversion": ')
+        self._client.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                after = int(client.makefile("rb").readline())
+                client.sendall(b"".join(line + b"\n" for line in self.lines[after:]))
+                self._client = client
+                self.asked.append(after)
+
+
+def power(number: int) -> bytes:
+    data = {"rack": "r7", "sequence": number, "room": "2", "watts": number}
+    event = {"specversion": "1.0", "id": f"e-{number}", "source": "/rooms/2", "type": "rack.power.on", "data": data}
+    return json.dumps(event).encode()
+
+
+def test_an_installed_driver_reads_on_after_a_lost_connection_and_after_a_restart(installed: Installed) -> None:
+    server = LineServer()
+    for number in (1, 2):
+        server.add(power(number))
+    server.add(b'"' + b"x" * 600_000 + b'"')  # too long for an event
+    installed.configure(
+        f"[engine]\nenabled_sources = pdu\n[source_pdu]\ndriver = lines\nhost = 127.0.0.1\nport = {server.port}\n"
+    )
+    log = installed.folder / "watcher-sync-engine.log"
+
+    def watts() -> int | None:
+        racks = map(json.loads, installed.manage("model", "dump", "--kind", "rack").splitlines())
+        return next((rack["watts"] for rack in racks if rack["id"] == "r7"), None)
+
+    with contextlib.closing(server):
+        with installed.running("watcher-sync-engine") as engine:
+            wait_until(lambda: engine.poll() is not None or watts() == 2)
+            server.hang_up()
+            wait_until(lambda: len(server.asked) == 2)
+            server.add(power(4))
+            wait_until(lambda: watts() == 4)
+        lines = [line.partition("source pdu: ")[2] for line in log.read_text().splitlines() if "source pdu: " in line]
+        assert lines == [
+            "connected", "disconnected: the server closed the connection; retrying", "connected",
+        ]  # fmt: skip
+        with installed.running("watcher-sync-engine"):
+            wait_until(lambda: len(server.asked) == 3)
+    assert server.asked == [0, 3, 4]
+    assert "bytes are more than" in installed.manage("quarantine", "list")
+
+
+def test_the_events_of_an_installed_service_type_are_instances_in_the_model(installed: Installed) -> None:
+    recorded = installed.folder / "gpu.json"
+    recorded.write_text(json.dumps(publisher.status("g-1", "free", service_type="gpu")))
+    installed.configure("[handler_dcm]\nunknown_instance = create\n")
+    installed.manage("replay", recorded)
+    (found,) = map(json.loads, installed.manage("model", "dump", "--kind", "service_type_instance").splitlines())
+    assert (found["service_type"], found["status"]) == ("gpu", "IDLE")
+
+
+class Inventory(http.server.BaseHTTPRequestHandler):
+    """The inventory of the site."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps([{"name": "host-1", "cores": 64, "memory": 262144, "owner": "site"}]).encode())
+
+    def log_message(self, *_arguments: object) -> None:
+        pass
+
+
+def test_an_installed_capacity_provider_reports_the_size_of_a_host(installed: Installed) -> None:
+    (installed.folder / "host.json").write_text(json.dumps(SERVICE))
+    installed.manage("replay", "--source", "nova", installed.folder / "host.json")
+    with http.server.HTTPServer(("127.0.0.1", 0), Inventory) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        installed.configure("[reconcile_capacity]\nproviders = rack\n")
+        installed.configure(f"[capacity_provider_rack]\nurl = http://127.0.0.1:{server.server_port}/\n")
+        installed.manage("reconcile", "rack")
+        server.shutdown()
+    (host,) = map(json.loads, installed.manage("model", "dump", "--kind", "compute_node").splitlines())
+    assert (host["id"], host["vcpus"], host["memory_mb"]) == ("host-1", 64, 262144)
+
+
+def test_a_scaffolded_plugin_passes_its_tests_and_its_handler_is_in_the_table(installed: Installed) -> None:
+    folder = installed.folder / "site-pumps"
+    assert str(folder) in installed.manage("plugin", "scaffold", "site-pumps", "--directory", folder)
+    installed.add(folder)
+    tested = installed.run(installed.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", folder / "tests")
+    assert " 26 passed" in f" {tested.splitlines()[-1]}", tested
+    table = installed.manage("handlers").splitlines()
+    assert [line.split()[1:2] for line in table if "site_pumps.changed" in line.split()] == [["site_pumps.changed"]]
+    installed.manage("db_sync")
+    event = {"specversion": "1.0", "id": "p-1", "source": "/pumps", "type": "site_pumps.changed"}
+    event |= {"data": {"id": "p1", "sequence": 1, "state": "running", "size": 3}}
+    (installed.folder / "pumps.json").write_text(json.dumps(event))
+    installed.manage("replay", installed.folder / "pumps.json")
+    (found,) = map(json.loads, installed.manage("model", "dump", "--kind", "site_pumps").splitlines())
+    assert found == {"id": "p1", "state": "running", "size": 3}

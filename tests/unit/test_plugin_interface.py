@@ -6,12 +6,16 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "doc" / "source" / "contributor" / "plugin-interface.rst"
+from watcher_sync.testing.stable_imports import STABLE_NAMES, TEST_MODULES, assert_stable_imports
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "doc" / "source" / "contributor" / "plugin-interface.rst"
 
 INTERNAL = {
     "watcher_sync.events": {"KNOWN_BEFORE", "PartialPayload", "TraceContext"},
@@ -41,12 +45,17 @@ INTERNAL = {
         "UNAUTHORISED",
     },
     "watcher_sync.handlers.dcm.service_types": {"BUILTIN", "NAMESPACE", "OURS", "ServiceTypes", "load_service_types"},
-    "watcher_sync.model.changes": {"ABSENT", "absent", "Outcome", "WRITTEN_HERE", "check_id", "check_key"},
+    "watcher_sync.model.changes": {"ABSENT", "WRITTEN_HERE", "check_id", "check_key", "is_after"},
     "watcher_sync.log.formats": {"cause_of", "cloud_event", "debezium"},
     "watcher_sync.model.scopes": {"DeclaresScopes"},
-    "watcher_sync.model.view": {"ModelReader", "WholeView"},
+    "watcher_sync.model.view": {"ModelReader", "not_declared"},
     "watcher_sync.reconcile.base": {"utc_now"},
-    "watcher_sync.sources.base": {"GapTotal", "Gaps"},
+    "watcher_sync.sources.base": {"GapTotal", "Gaps", "LOG", "StateLog"},
+    "watcher_sync.sources.redelivery": {"LOG"},
+    "watcher_sync.backoff": {"doubled"},
+    "watcher_sync.handlers.sortable": {"UTC", "check_times"},
+    "watcher_sync.wire.envelopes": {"read_cloud_event", "text_of", "unread"},
+    "watcher_sync.wire.json": {"BadJson", "MAX_DEPTH", "check_tree", "decode", "join"},
     "watcher_sync.model.kinds": {"MAX_INDEXED_CHARS", "PROJECT_FIELD", "Field", "Kind", "Kinds", "project_of"},
 }
 """Public names of the same modules that are for the project itself."""
@@ -80,12 +89,96 @@ def public_names(module: str) -> set[str]:
     return {name for name in names if not name.startswith("_")} - type_variables
 
 
+NAMES = sorted((module, name) for module, names in documented().items() for name in names)
+
+
+def docstring_of(module: str, name: str) -> str | None:
+    """The text below a class, a function or a value, where it is defined."""
+    tree = ast.parse(inspect.getsource(importlib.import_module(module)))
+    for node, after in zip(tree.body, [*tree.body[1:], None], strict=True):
+        match node:
+            case ast.ClassDef(name=found) | ast.FunctionDef(name=found) if found == name:
+                return ast.get_docstring(node)
+            case ast.ImportFrom(module=other, names=names) if any(each.asname == name for each in names):
+                return docstring_of(other or "", name)
+            case ast.Assign(targets=[ast.Name(id=found)]) | ast.AnnAssign(target=ast.Name(id=found)) if found == name:
+                match after:
+                    case ast.Expr(value=ast.Constant(value=str(text))):
+                        return text
+    return None
+
+
 def test_the_page_lists_every_module_that_plugins_need() -> None:
-    assert len(documented()) == 13
-    assert len(_TEST_MODULE.findall(PAGE.read_text())) == 7
+    assert len(documented()) == 19
+    assert len(_TEST_MODULE.findall(PAGE.read_text())) == 9
 
 
-@pytest.mark.parametrize(("module", "name"), sorted((m, n) for m, names in documented().items() for n in names))
+def test_the_check_of_imports_has_the_names_of_the_page() -> None:
+    assert {module: set(names) for module, names in STABLE_NAMES.items()} == documented()
+    assert sorted(TEST_MODULES) == _TEST_MODULE.findall(PAGE.read_text())
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_a_documented_name_has_a_docstring(module: str, name: str) -> None:
+    assert docstring_of(module, name), f"{module}.{name}"
+
+
+@pytest.mark.parametrize("folder", sorted((ROOT / "doc" / "examples").iterdir()), ids=lambda folder: folder.name)
+def test_the_examples_import_names_of_the_page_only(folder: Path) -> None:
+    assert list(folder.rglob("*.py"))
+    assert_stable_imports(folder)
+
+
+@pytest.mark.parametrize("package", sorted(ROOT.glob("contrib/*/watcher_sync_*")), ids=lambda folder: folder.name)
+def test_the_distributions_of_others_import_names_of_the_page_only(package: Path) -> None:
+    assert list(package.rglob("*.py"))
+    assert_stable_imports(package)
+
+
+def test_the_guide_names_nothing_that_the_page_does_not_list() -> None:
+    text = (PAGE.parent / "plugins.rst").read_text()
+    named = re.findall(r"(?:::|:class:`|:func:`|:exc:`)[ ~]*(watcher_sync\.[\w.]+)\.(\w+)", text)
+    assert len(named) > 30
+    modules = {f"{module}.{name}" for module, name in named} & set(documented())
+    unlisted = {f"{m}.{n}" for m, n in named if n not in documented().get(m, set())} - modules
+    assert not unlisted
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("from watcher_sync.events import Event", ""),
+        ("from watcher_sync.events import TraceContext", "watcher_sync.events.TraceContext is internal"),
+        ("from watcher_sync.engine.engine import Engine", "watcher_sync.engine.engine.Engine is internal"),
+        ("from watcher_sync.handlers import sortable\nsortable.digits", ""),
+        (
+            "from watcher_sync.handlers import sortable\nsortable._EPOCH",
+            "handlers.sortable._EPOCH is internal",
+        ),
+        ("from watcher_sync.handlers import nova", "watcher_sync.handlers.nova is internal"),
+        ("import watcher_sync.events", "import watcher_sync.events: import its names with from"),
+        ("from watcher_sync.testing.dcm import publisher", ""),
+        ("from watcher_sync.testing.dcm.publisher import status", ""),
+        (
+            "from watcher_sync.testing.dcm.publisher import _sent",
+            "testing.dcm.publisher._sent is internal",
+        ),
+        ("from watcher_sync.testing import playing", ""),
+        ("from watcher_sync.testing import ledger", "watcher_sync.testing.ledger is internal"),
+        ("from watcher_sync_site.engine import anything", ""),
+    ],
+)
+def test_an_import_of_something_internal_is_named_with_file_and_line(tmp_path: Path, line: str, problem: str) -> None:
+    (tmp_path / "plugin.py").write_text(f"\n{line}\n")
+    if not problem:
+        assert_stable_imports(tmp_path)
+        return
+    with pytest.raises(AssertionError, match=re.escape(problem)) as caught:
+        assert_stable_imports(tmp_path)
+    assert f"plugin.py:{2 + line.count(chr(10))}: " in str(caught.value)
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
 def test_a_documented_name_can_be_imported_without_a_warning(module: str, name: str) -> None:
     assert vars(importlib.import_module(module))[name] is not None
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from oslo_config import cfg
 from stevedore import _cache
 
+from watcher_sync.assembly import log
+from watcher_sync.assembly.sources import load_driver, source_makers
 from watcher_sync.cmd.start import accept_interrupt
-from watcher_sync.exceptions import Interrupted, described, interrupts
+from watcher_sync.conf import opts
+from watcher_sync.exceptions import ConfigError, Interrupted, described, interrupts
 from watcher_sync.plugins import load_plugins
 
 RAISED = ("SystemExit", "KeyboardInterrupt", "GeneratorExit", "AssertionError", "asyncio.CancelledError", "ValueError")
@@ -28,6 +33,18 @@ def accepted() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+def install(folder: Path, monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    """Have a distribution with these lines of entry points on the path."""
+    info = folder / "raising-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: raising\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    monkeypatch.setattr("stevedore.extension.ExtensionManager.ENTRY_POINT_CACHE", {})
+    monkeypatch.setattr("stevedore._cache._c", _cache.Cache())
+
+
 @pytest.mark.usefixtures("accepted")
 def test_a_plugin_whose_module_raises_anything_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ["[watcher_sync.test]"]
@@ -35,15 +52,7 @@ def test_a_plugin_whose_module_raises_anything_fails_alone(tmp_path: Path, monke
         (tmp_path / f"raising_{number}.py").write_text(f"import asyncio\nraise {name}('why')\n")
         lines.append(f"p{number} = raising_{number}:Plugin")
     (tmp_path / "raising_none.py").write_text("Plugin = 7\n")
-    lines.append("sound = raising_none:Plugin")
-    info = tmp_path / "raising-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: raising\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("stevedore.extension.ExtensionManager.ENTRY_POINT_CACHE", {})
-    monkeypatch.setattr("stevedore._cache._c", _cache.Cache())
+    install(tmp_path, monkeypatch, *lines, "sound = raising_none:Plugin")
 
     failed: dict[str, BaseException] = {}
     (sound,) = load_plugins("watcher_sync.test", failed.__setitem__)
@@ -77,3 +86,34 @@ def test_an_exception_whose_text_raises_is_described_all_the_same() -> None:
             raise SystemExit
 
     assert described(Unprintable()) == "Unprintable: (its text cannot be read)"
+
+
+def test_a_configured_driver_that_is_not_there_is_an_error_that_names_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "needing_more.py").write_text("import a_missing_library\n")
+    groups = (opts.SOURCES, opts.OUTLETS)
+    install(tmp_path, monkeypatch, *(f"[{group}]\nbroken = needing_more:Plugin" for group in groups))
+    load_driver.cache_clear()
+    conf = cfg.ConfigOpts()
+    opts.register_opts(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+
+    def configure(driver: str) -> None:
+        for section, option, register in (
+            ("source_x", "enabled_sources", opts.register_source), ("outlet_x", "enabled", opts.register_outlet),
+        ):  # fmt: skip
+            register(conf, "x", [])
+            conf.set_override("driver", driver, group=section)
+            conf.set_override(option, ["x"], group="engine" if section == "source_x" else "outlets")
+
+    configure("broken")
+    reason = "driver = broken cannot be loaded: ModuleNotFoundError: No module named 'a_missing_library'"
+    with pytest.raises(ConfigError, match=re.escape(f"[source_x] {reason}")):
+        source_makers(conf, None)
+    with pytest.raises(ConfigError, match=re.escape(f"[outlet_x] {reason}")):
+        log.check(conf)
+    configure("moon")
+    with pytest.raises(ConfigError, match=re.escape("[source_x] driver = moon is not installed; there are broken")):
+        source_makers(conf, None)
+    load_driver.cache_clear()

@@ -30,6 +30,7 @@ from watcher_sync.api.entities.differences import Diff
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_item import EntityHistory, EntityItem
 from watcher_sync.api.entities.entity_list import EntityList
+from watcher_sync.api.entities.graph import GraphAround, Impact
 from watcher_sync.api.entities.search import Search
 from watcher_sync.api.entities.service_type_instances import WritableServiceTypeInstance
 from watcher_sync.api.entities.topology import Topology
@@ -143,7 +144,6 @@ def make_routes(
     service: Service, dispatcher: Dispatcher, sync: SyncNow | None = None, grants: Grants | None = None
 ) -> list[openapi.Route]:
     """Makes all resources, and returns (URI template, resource) of each."""
-    plurals = {name: kind.plural for name, kind in service.kinds.items()}
     settings = service.conf.api
     feed = Feed(
         service.store.database,
@@ -170,8 +170,8 @@ def make_routes(
     routes: list[openapi.Route] = [
         ("/", IndexPage(files)),
         ("/static/{name}", Static(files)),
-        ("/versions", Versions(plurals, has_login=login_address is not None)),
-        ("/v1", Version1(plurals, has_login=login_address is not None)),
+        ("/versions", Versions(service.kinds, has_login=login_address is not None)),
+        ("/v1", Version1(service.kinds, has_login=login_address is not None)),
         (LOGIN, LoginResource(service, login_address)),
         ("/openapi.json", OpenApi()),
         ("/v1/states", ChangedStateList(service)),
@@ -182,6 +182,8 @@ def make_routes(
         ("/v1/search", Search(service)),
         ("/v1/diff", Diff(service)),
         ("/v1/topology", Topology(service)),
+        ("/v1/graph", GraphAround(service)),
+        ("/v1/impact", Impact(service)),
         ("/v1/compute_model", ComputeModel(service, feed)),
         ("/v1/drifts", DriftList(service)),
         ("/v1/leases", LeaseList(service, operations)),

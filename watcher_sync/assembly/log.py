@@ -6,24 +6,21 @@ from __future__ import annotations
 import inspect
 
 from oslo_config import cfg
-from oslo_log import log as logging
 
 from watcher_sync.assembly.store import load_kinds, open_store_of_server
 from watcher_sync.conf import opts
-from watcher_sync.exceptions import ConfigError, text_of
+from watcher_sync.exceptions import ConfigError
 from watcher_sync.log.base import Outlet
 from watcher_sync.log.change_log import ChangeLogs
 from watcher_sync.log.leadership import LEASE_PREFIX, PublisherLease
 from watcher_sync.log.publisher import OutletPublisher
 from watcher_sync.log.selection import OutletSelection
 from watcher_sync.log.worker import LogWorker
-from watcher_sync.plugins import load_plugins, plugin_names
+from watcher_sync.plugins import load_plugins, why_missing
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.database.database import open_database
 from watcher_sync.storage.groups.leases import EngineLease
 from watcher_sync.storage.writing.store import Store
-
-LOG = logging.getLogger(__name__)
 
 _RESERVED = ("webhook", "watch")
 """The names of sections of other outlets."""
@@ -45,7 +42,7 @@ def check(conf: cfg.ConfigOpts) -> None:
 def make_outlets(conf: cfg.ConfigOpts) -> dict[str, Outlet]:
     """Name -> instance, for each of ``[outlets] enabled``. They are not open.
 
-    :raises ConfigError: an outlet has no driver, a driver that is not installed, or wrong options.
+    :raises ConfigError: an outlet has no driver, a driver that cannot be loaded, or wrong options.
     """
     outlets: dict[str, Outlet] = {}
     for name in conf.outlets.enabled:
@@ -103,14 +100,9 @@ def _outlet_class(conf: cfg.ConfigOpts, name: str) -> type[Outlet]:
     driver = conf[f"outlet_{name}"].driver
     if not driver:
         raise ConfigError(f"[outlet_{name}] driver is not set; {name!r} is in [outlets] enabled")
-    found = load_plugins(
-        opts.OUTLETS,
-        lambda each, exc: LOG.error("outlet driver %s: cannot be loaded: %s", each, text_of(exc)),
-        [driver],
-    )
+    found = load_plugins(opts.OUTLETS, lambda *_: None, [driver])
     if not found:
-        known = ", ".join(sorted(set(plugin_names(opts.OUTLETS)))) or "none"
-        raise ConfigError(f"[outlet_{name}] driver = {driver} is not installed; there are {known}")
+        raise ConfigError(f"[outlet_{name}] {why_missing(opts.OUTLETS, driver)}")
     cls = found[-1].plugin
     if not (inspect.isclass(cls) and issubclass(cls, Outlet)):
         raise ConfigError(f"[outlet_{name}] driver = {driver} is no subclass of {Outlet.__module__}.Outlet")

@@ -24,7 +24,7 @@ from watcher_sync.engine.supervision import MakeSource
 from watcher_sync.exceptions import ConfigError, SourceError, text_of
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.scopes import EntityScope
-from watcher_sync.plugins import load_plugins, plugin_names
+from watcher_sync.plugins import load_plugins, why_missing
 from watcher_sync.sources.base import Source
 from watcher_sync.storage.writing.source_cursors import next_epoch
 from watcher_sync.storage.writing.store import Store
@@ -59,7 +59,7 @@ def source_makers(conf: cfg.ConfigOpts, store: Store | None) -> dict[str, MakeSo
     """name -> maker, for each of ``[engine] enabled_sources``.
 
     :param store: has the cursors of the sources; None for sources that are never started.
-    :raises ConfigError: a source has no driver, a driver that is not installed, or wrong options.
+    :raises ConfigError: a source has no driver, a driver that cannot be loaded, or wrong options.
     """
     makers: dict[str, MakeSource] = {}
     for name in conf.engine.enabled_sources:
@@ -72,7 +72,7 @@ def source_makers(conf: cfg.ConfigOpts, store: Store | None) -> dict[str, MakeSo
 def source_scopes(conf: cfg.ConfigOpts, dispatcher: Dispatcher) -> dict[str, list[EntityScope]]:
     """name -> the entities that exist only through the source, for each of ``[engine] enabled_sources``.
 
-    :raises ConfigError: a source has no driver, or one that is not installed.
+    :raises ConfigError: a source has no driver, or one that cannot be loaded.
     """
     dialects = [dispatcher.dialect(name) for name in dispatcher.dialects]
     found: dict[str, list[EntityScope]] = {}
@@ -131,7 +131,7 @@ def _cursor_of(store: Store, name: str, cls: type[Source]) -> str | None:
 def _driver_of(conf: cfg.ConfigOpts, name: str) -> type[Source]:
     """The class of a source's driver; its options are registered.
 
-    :raises ConfigError: the source has no driver, or one that is not installed.
+    :raises ConfigError: the source has no driver, or one that cannot be loaded.
     """
     opts.register_source(conf, name, [])
     driver = conf[f"source_{name}"].driver
@@ -139,8 +139,7 @@ def _driver_of(conf: cfg.ConfigOpts, name: str) -> type[Source]:
         raise ConfigError(f"[source_{name}] driver is not set; {name!r} is in [engine] enabled_sources")
     cls = load_driver(driver)
     if cls is None:
-        known = ", ".join(sorted(each for each in set(plugin_names(opts.SOURCES)) if load_driver(each)))
-        raise ConfigError(f"[source_{name}] driver = {driver} is not installed; there are {known}")
+        raise ConfigError(f"[source_{name}] {why_missing(opts.SOURCES, driver)}")
     if name == API or (name == REPLAY and driver != "replay"):
         raise ConfigError(
             f"[engine] enabled_sources names {name!r}, which is reserved for events that no driver brings"

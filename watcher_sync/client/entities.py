@@ -16,7 +16,7 @@ from watcher_sync.client import models
 from watcher_sync.client.errors import BadRequest, NotFound, UnexpectedResponse, UnknownKind
 from watcher_sync.client.export_formats import Column, columns_of
 from watcher_sync.client.models import Change, Entity
-from watcher_sync.client.paging import Reading, converted
+from watcher_sync.client.paging import D, Reading, converted
 from watcher_sync.client.transport import RepeatedParameter, SuccessResponse, Transport, segment
 
 
@@ -253,6 +253,46 @@ class EntityCalls(Reading):
 
         found = (each for got in self._pages(page, limit, marker) for each in got.differences)
         return itertools.islice(found, limit)
+
+    def graph(
+        self,
+        kind: str,
+        name_or_id: str,
+        *,
+        depth: int | None = None,
+        direction: str | None = None,
+        kinds: Sequence[str] | None = None,
+        limit: int | None = None,
+        as_of: int | str | None = None,
+    ) -> models.EntityGraph:
+        """What an entity needs, what depends on it, and the edges between them.
+
+        :param depth: the most edges from the entity to another one, 1 to 5; None: 1.
+        :param direction: ``needs``, ``dependents`` or ``both``; None: both.
+        :param kinds: only entities of these kinds; None: of all.
+        :param limit: the most entities.
+        :param as_of: see :meth:`entities`.
+        :raises NotFound: when there is none with this id or name.
+        """
+        chosen = None if kinds is None else [self.kind(each) for each in kinds]
+        query = {"depth": depth, "direction": direction, "kinds": chosen, "limit": limit, "as_of": as_of}
+        return self._around("/v1/graph", models.EntityGraph, kind, name_or_id, query)
+
+    def impact(self, kind: str, name_or_id: str, *, as_of: int | str | None = None) -> models.EntityImpact:
+        """How many entities depend on one, directly or through others.
+
+        :param as_of: see :meth:`entities`.
+        :raises NotFound: when there is none with this id or name.
+        """
+        return self._around("/v1/impact", models.EntityImpact, kind, name_or_id, {"as_of": as_of})
+
+    def _around(self, path: str, into: type[D], kind: str, name_or_id: str, query: Mapping[str, Any]) -> D:
+        known = self.kind(kind)
+        try:
+            return self._get(path, into, {"root": f"{known}/{name_or_id}", **query})
+        except NotFound:
+            found = self.find_entity(known, name_or_id, fields=("id",), as_of=query["as_of"])
+            return self._get(path, into, {"root": f"{known}/{found['id']}", **query})
 
     def _find(self, kind: str, name_or_id: str, query: Mapping[str, Any]) -> SuccessResponse:
         path = f"{self._path(kind)}/{segment(name_or_id, slash=True)}"

@@ -120,6 +120,61 @@ class SearchResults(Document, frozen=True):
     """Whether there are further ones."""
 
 
+class RelatedEntity(Document, frozen=True):
+    """A node of a graph."""
+
+    kind: str
+    id: str
+    name: str | None
+    state: str | None
+    health: str
+    """error, warning, changing, off, unknown or ok."""
+    depth: int
+    """Edges from the root, on the shortest way."""
+    direction: str
+    """root, needs (the root needs it) or dependents (it depends on the root)."""
+
+
+class EntityRelation(Document, frozen=True, rename={"source": "from", "target": "to"}):
+    """An edge of a graph, between two entities that are named ``KIND/ID``."""
+
+    source: str
+    """The dependent one."""
+    target: str
+    """The one that it needs."""
+    relation: str
+    field: str
+
+
+class EntityGraph(Document, frozen=True):
+    """The entities around one, and the edges between them."""
+
+    root: str
+    """``KIND/ID``."""
+    nodes: list[RelatedEntity]
+    """By depth, then the worst health, name and id."""
+    edges: list[EntityRelation]
+    more: dict[str, int]
+    """Kind -> how many further entities at least the limit left out."""
+    seq: int
+    as_of: Moment | None = None
+    """What it shows, if it is of the past."""
+
+
+class EntityImpact(Document, frozen=True):
+    """How many entities depend on one."""
+
+    root: str
+    """``KIND/ID``."""
+    members: dict[str, dict[str, int]]
+    """Kind -> state (empty: unknown) -> number."""
+    health: dict[str, dict[str, int]]
+    """Kind -> health -> number."""
+    seq: int
+    as_of: Moment | None = None
+    """What it shows, if it is of the past."""
+
+
 class Source(Document, frozen=True):
     """The state of one source, as its engine last reported it."""
 

@@ -130,6 +130,11 @@ def add_commands(commands: Any) -> None:
     handlers = add("handlers", "handlers:handlers", "Show the dispatch table.")
     _add_format(handlers)
 
+    plugin = add("plugin", "scaffold:plugin", "Begin a plugin.")
+    plugin.add_argument("action", choices=["scaffold"], help="scaffold: write a package with a handler and a kind")
+    plugin.add_argument("name_of_plugin", metavar="NAME", help="the name of the distribution")
+    plugin.add_argument("--directory", metavar="DIR", help="the new folder (default: NAME)")
+
 
 def _add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--format", choices=["json", "table"], default=None, help="output format")

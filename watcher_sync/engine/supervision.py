@@ -4,7 +4,8 @@
 A driver reconnects by itself. A supervisor handles a driver that cannot start, or that has given up (state FAILED). It
 stops the driver and makes a new one after a back-off, which doubles up to a minute and has jitter. A source that waits
 for the database is tried again within seconds, so that it starts soon after the database's return. Each source has a
-supervisor with a thread of its own, so the failure of one source does not affect the others.
+supervisor with a thread of its own, so the failure of one source does not affect the others. The supervisor logs each
+change of the state.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from oslo_log import log as logging
 
 from watcher_sync.backoff import Backoff
 from watcher_sync.exceptions import DatabaseUnavailable, described
-from watcher_sync.sources.base import Emit, Source, SourceState, SourceStatus
+from watcher_sync.sources.base import Emit, Source, SourceState, SourceStatus, StateLog
 
 LOG = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ class Supervisor:
         self._make = make
         self._emitter = emitter
         self._problem = ""
+        self._log = StateLog(name)
         self._source: Source | None = None
         self._stopping = threading.Event()
         self._restarting = threading.Event()
@@ -118,9 +120,8 @@ class Supervisor:
     def _wait_to_retry(self, problem: str, backoff: Backoff) -> None:
         """Record why there is no instance, and wait before the next attempt."""
         self.restarts += 1
-        if problem != self._problem:
-            LOG.warning("source %s: failed, retrying: %s", self.name, problem)
         self._problem = problem
+        self._log.observe(lambda: SourceStatus(state=SourceState.FAILED, detail=problem))
         self._stopping.wait(backoff.failed())
 
     def _run_once(self) -> str | None:
@@ -130,6 +131,8 @@ class Supervisor:
         """
         try:
             source = self._make()
+            source.state_log = self._log
+            self._log.observe(lambda: SourceStatus(state=SourceState.STARTING))
             goes_back = self._rewinds is not None and self._rewinds.is_pending(self.name) and self._rewind(source)
             source.start(self._emitter(source))
         except DatabaseUnavailable:
@@ -137,12 +140,10 @@ class Supervisor:
         except BaseException as exc:  # noqa: BLE001 - the supervised edge: reported, and tried again
             return described(exc)
         self._source = source
-        if self._problem:
-            LOG.info("source %s: recovered", self.name)
-            self._problem = ""
+        self._problem = ""
         problem: str | None = None
         while not self._restarting.wait(_CHECK_INTERVAL_SECONDS):
-            problem, is_connected = _condition_of(source)
+            problem, is_connected = _condition_of(source, self._log)
             if goes_back and is_connected:
                 self._end_rewind()
                 goes_back = False
@@ -153,7 +154,8 @@ class Supervisor:
             source.stop(deadline)
         except BaseException as exc:  # noqa: BLE001 - the supervised edge
             problem = f"stop failed: {described(exc)}"
-            LOG.warning("source %s: %s", self.name, problem)
+            if self._stopping.is_set():
+                LOG.warning("source %s: %s", self.name, problem)
         self._source = None
         return problem
 
@@ -175,12 +177,14 @@ class Supervisor:
             self._rewinds.done(self.name)
 
 
-def _condition_of(source: Source) -> tuple[str | None, bool]:
-    """Why the source needs a new instance, None while it works; and whether it is connected."""
+def _condition_of(source: Source, log: StateLog) -> tuple[str | None, bool]:
+    """Log its state; why the source needs a new instance, None while it works; and whether it is connected."""
     if source.broken:
         return source.broken, False
     try:
         status = source.status()
+        if status.state is not SourceState.FAILED:  # a failure is logged when its instance has stopped
+            log.observe(source.status)
     except BaseException as exc:  # noqa: BLE001 - the supervised edge
         return f"status failed: {described(exc)}", False
     problem = (status.detail or "the driver gave up") if status.state is SourceState.FAILED else None

@@ -24,7 +24,7 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def digits(time: datetime.datetime, where: str) -> str:
-    """Microseconds since 1970, with zeros in front: 17 digits.
+    """Microseconds since 1970, with zeros in front: 17 digits. A time without an offset is taken for UTC.
 
     :param where: the path of the field with the time.
     :raises InvalidEvent: naming that path, for a time that such text cannot put in order, or that is further ahead of

@@ -23,12 +23,17 @@ from watcher_sync.exceptions import WatcherSyncError
 from watcher_sync.log.formats import encoder_of
 
 CREATED: Final = "created"
+"""The entity was created."""
 UPDATED: Final = "updated"
+"""Fields of the entity changed."""
 DELETED: Final = "deleted"
+"""The entity was deleted."""
 SNAPSHOT: Final = "snapshot"
 """An entity as it is at the seq of a snapshot."""
 SNAPSHOT_BEGIN: Final = "snapshot_begin"
+"""The whole model follows."""
 SNAPSHOT_END: Final = "snapshot_end"
+"""The model was whole; changes follow."""
 
 
 class LogPosition(NamedTuple):

@@ -18,12 +18,17 @@ if TYPE_CHECKING:
     from watcher_sync.log.base import LogChange
 
 CLOUDEVENTS: Final = "cloudevents"
+"""CloudEvents 1.0 in structured mode."""
 DEBEZIUM: Final = "debezium"
+"""The change events of Debezium."""
 
 TYPE_PREFIX: Final = "watcher_sync"
+"""The first word of the type of each CloudEvent."""
 CONTENT_TYPES: Final = {CLOUDEVENTS: "application/cloudevents+json", DEBEZIUM: "application/json"}
+"""Format -> media type."""
 
 Encode = Callable[["LogChange"], bytes]
+"""Makes the body of a change."""
 
 _OPS: Final = {"created": "c", "updated": "u", "deleted": "d", "snapshot": "r"}
 _encode = msgspec.json.Encoder().encode

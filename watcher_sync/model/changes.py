@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import datetime
 import enum
+import re
 from collections.abc import Mapping
-from typing import Any, NewType
+from typing import Any, Final, NewType
 
 import msgspec
 
@@ -16,7 +17,9 @@ from watcher_sync.exceptions import InvalidEvent
 Version = NewType("Version", str)
 """What orders two changes of one facet: an ASCII string, compared by code point; at most 200 characters.
 
-Each dialect builds it so that text order is the order of the changes (zero-padded numbers first).
+Each dialect builds it so that text order is the order of the changes (zero-padded numbers first). It has no spaces and
+no ``!``: reconciliation continues a version with them, and so sorts just after it. A version that begins with a space
+or a control character is refused.
 """
 
 NEVER = Version("")
@@ -87,6 +90,7 @@ class Doubtful(msgspec.Struct, frozen=True, gc=False):
 
 
 Change = Upsert | Delete | Seen | Doubtful
+"""What a method of a handler yields."""
 
 
 class Outcome(enum.StrEnum):
@@ -108,6 +112,29 @@ def absent(version: Version) -> Version:
     return Version(version + ABSENT)
 
 
+def after(written: Version) -> Version:
+    """The version just after a written one, older than every event that is still to come.
+
+    A space is below all characters of the versions of events. So the result is also older than a version that
+    continues the written one, and the one after :data:`NEVER` is older than the first event.
+
+    :param written: any version, that of an absence included.
+    """
+    found = _AFTER.fullmatch(written)
+    base, count = (found[1], int(found[2])) if found is not None else (written, 0)
+    return Version(f"{base}{_CONTINUED}{count + 1:09d}")
+
+
+def is_after(version: Version) -> bool:
+    """Whether a version is from :func:`after`: a reconciliation wrote it, and no event."""
+    return _CONTINUED in version
+
+
+_CONTINUED: Final = " "
+_AFTER: Final = re.compile(rf"(.{{0,200}}){_CONTINUED}(\d{{9}}){ABSENT}?", re.DOTALL)
+"""A version of :func:`after`; the version that it continues, and its count."""
+
+
 def check_id(kind: str, entity_id: str) -> None:
     """:raises InvalidEvent: the id of an entity is too long, or some databases would not tell it from another."""
     if not 0 < len(entity_id) <= 255:
@@ -122,5 +149,9 @@ def check_key(change: Upsert | Delete) -> None:
     checked = change.version
     versions = {checked, *change.versions.values()} if change.__class__ is Upsert and change.versions else (checked,)
     for version in versions:
-        if not 0 < len(version) <= 200 or not version.isascii():
-            raise InvalidEvent(f"{change.kind} {change.id}: a version is 1 to 200 ASCII characters")
+        if not (0 < len(version) <= 200 and version.isascii() and version >= ABSENT):
+            if version.isascii() and _AFTER.fullmatch(version):
+                continue
+            raise InvalidEvent(
+                f"{change.kind} {change.id}: a version is 1 to 200 ASCII characters, and begins with no space"
+            )

@@ -18,7 +18,7 @@ from watcher_sync.wire.limits import MAX_DOCUMENT_BYTES
 
 
 class In(msgspec.Struct, frozen=True):
-    """Annotation: the facet that a field belongs to."""
+    """Annotation: the facet that a field belongs to. No change writes a field without it."""
 
     facet: str
 
@@ -58,7 +58,7 @@ class Reference(msgspec.Struct, frozen=True):
 
     :ivar field: an indexed field of the kind that declares the reference.
     :ivar kind: the kind that is referred to. It may be of another package, and need not be installed.
-    :ivar relation: what the edge means.
+    :ivar relation: what the edge means. It leads from the dependent entity to the one that it needs.
     :ivar lists_dependents: the field names those that depend on this entity, such as the members of a group. Otherwise
         this entity depends on those that the field names.
     :ivar implies: the referred entity exists as long as an entity refers to it (its kind is a Placeholder).

@@ -100,13 +100,15 @@ class EntityOverlay:
             below = len(under.indexed_ids(kind, index, value))
         return below + self.indexes.growth((kind, index), value)
 
-    def ids_with_prefix(self, kind: str, prefix: str) -> set[str]:
-        """The ids of a kind that begin with a prefix, as the batch has them so far. O(entities of the kind)."""
-        ids = self._under.ids_with_prefix(kind, prefix)
-        for (name, entity_id), staged in self._staged.items():
-            if name == kind and entity_id.startswith(prefix):
-                (ids.discard if staged.entity is None else ids.add)(entity_id)
-        return ids
+    def all(self, kind: str, prefix: str = "") -> Iterator[Entity]:
+        """The entities of a kind, as the batch has them at the time of the call. O(entities of the kind).
+
+        The list is complete before the first one is returned, so the caller may stage changes of what it gets.
+        """
+        own = {i: staged.entity for (name, i), staged in self._staged.items() if name == kind and i.startswith(prefix)}
+        found = [own.pop(entity.id, entity) for entity in self._under.all(kind, prefix)]
+        found += own.values()
+        return iter([entity for entity in found if entity is not None])
 
     def published(self) -> None:
         """The overlay below is published: from now on this one is based on the model."""

@@ -26,6 +26,7 @@ from watcher_sync.events import Event
 from watcher_sync.model.kinds import Entity, Kind, Kinds
 from watcher_sync.model.table import Bucket, FrozenTable, Index, Members, Table, ids_of, index_values, join
 from watcher_sync.model.tombstones import FinalTombstones, Tombstone, Tombstones, WholeTombstones
+from watcher_sync.model.view import not_declared
 
 Key = tuple[str, str]
 """(kind, id)."""
@@ -120,17 +121,25 @@ class Snapshot:
 
     def get(self, kind: str, entity_id: str) -> Entity | None:
         """The entity, or None where it does not exist. O(1)."""
-        return self._tables[kind].get(entity_id)
+        try:
+            table = self._tables[kind]
+        except KeyError:
+            raise not_declared(self.kinds, kind) from None
+        return table.get(entity_id)
 
     def by(self, kind: str, index: str, value: Any) -> Collection[Entity]:
         """The entities whose indexed field has this value. O(number found)."""
-        table = self._tables[kind]
-        ids = ids_of(self._indexes[kind, index].get(str(value)))
-        return [entity for i in ids if (entity := table.get(i)) is not None]
+        try:
+            table, buckets = self._tables[kind], self._indexes[kind, index]
+        except KeyError:
+            raise not_declared(self.kinds, kind, index) from None
+        return [entity for i in ids_of(buckets.get(str(value))) if (entity := table.get(i)) is not None]
 
-    def all(self, kind: str) -> Iterator[Entity]:
-        """All entities of a kind, in no order."""
-        return self._tables[kind].values()
+    def all(self, kind: str, prefix: str = "") -> Iterator[Entity]:
+        """The entities of a kind, in no order. O(entities of the kind), without a copy of them."""
+        if kind not in self._tables:
+            raise not_declared(self.kinds, kind)
+        return _with_prefix(self._tables[kind].values(), prefix)
 
     def ids(self, kind: str) -> list[str]:
         """The ids of a kind, sorted by code point."""
@@ -185,12 +194,23 @@ class Model:
 
     def get(self, kind: str, entity_id: str) -> Entity | None:
         """The entity, or None. For the writer's thread; O(1)."""
-        return self._tables[kind].get(entity_id)
+        try:
+            table = self._tables[kind]
+        except KeyError:
+            raise not_declared(self.kinds, kind) from None
+        return table.get(entity_id)
 
     def by(self, kind: str, index: str, value: Any) -> list[Entity]:
         """The entities whose indexed field has this value. For the writer's thread; O(number found)."""
+        ids = self.indexed_ids(kind, index, str(value))
         table = self._tables[kind]
-        return [entity for i in self._indexes[kind, index].ids(str(value)) if (entity := table.get(i)) is not None]
+        return [entity for i in ids if (entity := table.get(i)) is not None]
+
+    def all(self, kind: str, prefix: str = "") -> Iterator[Entity]:
+        """The entities of a kind, in no order. For the writer's thread, which writes only after the iterator's end."""
+        if kind not in self._tables:
+            raise not_declared(self.kinds, kind)
+        return _with_prefix(self._tables[kind].values(), prefix)
 
     def tombstone(self, kind: str, entity_id: str) -> Tombstone | None:
         """What is remembered of a deleted entity. For the writer's thread; O(1)."""
@@ -202,7 +222,11 @@ class Model:
 
     def indexed_ids(self, kind: str, index: str, value: str) -> Set[str]:
         """Ids by indexed value, not to be retained. For the writer's thread; O(1)."""
-        return self._indexes[kind, index].ids(value)
+        try:
+            found = self._indexes[kind, index]
+        except KeyError:
+            raise not_declared(self.kinds, kind, index) from None
+        return found.ids(value)
 
     def last_seen(self, kind: str) -> Mapping[str, datetime.datetime]:
         """id -> when it was last seen, of this kind. For the writer's thread."""
@@ -221,10 +245,6 @@ class Model:
                     self._seen_by,
                 )
             return self._snapshot
-
-    def ids_with_prefix(self, kind: str, prefix: str) -> set[str]:
-        """The ids of a kind that begin with a prefix. O(entities of the kind)."""
-        return {entity_id for entity_id in self.snapshot().ids(kind) if entity_id.startswith(prefix)}
 
     def write(self, written: Iterable[Written], generation: int, mark: int | None = None) -> None:
         """Move to a new generation: everything that one commit wrote, at once.
@@ -331,6 +351,11 @@ class Model:
             tombstones.add(tombstone)
         elif tombstones:
             tombstones.discard(entity_id)
+
+
+def _with_prefix(entities: Iterator[Entity], prefix: str) -> Iterator[Entity]:
+    """Those whose id begins with the prefix."""
+    return (entity for entity in entities if entity.id.startswith(prefix)) if prefix else entities
 
 
 def _tombstones_of(kind: Kind) -> Tombstones:

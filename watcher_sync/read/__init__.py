@@ -6,6 +6,7 @@
 ``differences``     What changed of each entity between two seqs
 ``entity_reader``   Reads the entities of one kind as JSON text: by id, in pages, or all
 ``filters``         Conditions on the fields of a kind, with one meaning on all databases
+``graph``           The graph of relations around one entity, and the number of entities that need it
 ``host_usage``      The fields ``used_*`` and ``free_*`` of compute nodes, computed from the instances of hosts
 ``journal_reader``  One thread reads new journal rows for all readers of a process
 ``journal_signal``  Waits until the journal's head may have moved

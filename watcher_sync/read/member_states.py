@@ -37,7 +37,8 @@ _STATE_FIELDS = ("state", "status", "phase")
 
 _HEALTH_OF_STATE: Final[dict[str, Health]] = {
     **dict.fromkeys(
-        ("error", "failed", "down", "unreachable", "crashloopbackoff", "unavailable", "out_of_range"), "error"
+        ("error", "failed", "down", "unreachable", "disconnected", "crashloopbackoff", "unavailable", "out_of_range"),
+        "error",
     ),
     **dict.fromkeys(("notready", "degraded", "drifted", "unresolved"), "warning"),
     **dict.fromkeys(
@@ -55,6 +56,16 @@ def health_of(state: str) -> Health:
     :param state: as :func:`state_of` computes it, in upper or lower case; empty: unknown.
     """
     return _HEALTH_OF_STATE.get(state.lower(), "off")
+
+
+def health_rank(state: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+    """The expression for the position in :data:`HEALTHS` of the health of a state, to sort by."""
+    text = sa.func.lower(
+        sa.func.coalesce(state if isinstance(state.type, sa.String) else sa.cast(state, sa.Text()), "")
+    )
+    states = {health: [s for s, means in _HEALTH_OF_STATE.items() if means == health] for health in HEALTHS}
+    known = [(text.in_(texts), HEALTHS.index(health)) for health, texts in states.items() if texts]
+    return sa.case(*known, else_=HEALTHS.index("off"))
 
 
 def state_of(kind: Kind, table: sa.Table) -> sa.ColumnElement[Any] | None:
@@ -89,12 +100,12 @@ def count_by_state(
     owner: str,
     state: sa.ColumnElement[Any],
     only: Mapping[str, str],
-) -> Counts:
-    """The rows of a table, counted by owner and state.
+) -> tuple[Counts, dict[str, int]]:
+    """The rows of a table, counted by owner and state, and by state alone.
 
     It costs one pass over the table's rows and answers as many rows as there are pairs.
 
-    :param owner: the column that says whom a row belongs to.
+    :param owner: the column that says whom a row belongs to. A row with a list belongs to each of them.
     :param state: the column or expression to count by.
     :param only: column -> value; other rows are not counted.
     """
@@ -102,6 +113,30 @@ def count_by_state(
     rows = sa.select(by.label("owner"), state.label("state")).where(*chosen).subquery()
     query = sa.select(rows.c.owner, rows.c.state, sa.func.count()).group_by(rows.c.owner, rows.c.state)
     counts: Counts = {}
-    for owner_id, value, number in connection.execute(query):
-        counts.setdefault(owner_id or "", {})["" if value is None else str(value)] = number
+    totals: dict[str, int] = {}
+    for owners, value, number in connection.execute(query):
+        text = "" if value is None else str(value)
+        totals[text] = totals.get(text, 0) + number
+        for owner_id in owners if isinstance(owners, list) and owners else [owners]:
+            states = counts.setdefault(owner_id or "", {})
+            states[text] = states.get(text, 0) + number
+    return counts, totals
+
+
+def count_kinds(
+    connection: sa.Connection, counted: Mapping[str, tuple[sa.Table, sa.ColumnElement[Any], Mapping[str, str]]]
+) -> Counts:
+    """The rows of several tables by state, in one query: kind -> state -> how many.
+
+    :param counted: kind -> table, state and ``only`` as in :func:`count_by_state`.
+    """
+    queries = []
+    for kind, (table, state, only) in counted.items():
+        chosen = (table.c[name] == value for name, value in only.items())
+        rows = sa.select(sa.cast(state, sa.String(255)).label("state")).select_from(table).where(*chosen).subquery()
+        named = sa.literal(kind, sa.String(255)).label("kind")
+        queries.append(sa.select(named, rows.c.state, sa.func.count()).group_by(rows.c.state))
+    counts: Counts = {kind: {} for kind in counted}
+    for kind, value, number in connection.execute(sa.union_all(*queries)) if queries else ():
+        counts[kind][value or ""] = counts[kind].get(value or "", 0) + number
     return counts

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import abc
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -27,11 +27,13 @@ from oslo_config import cfg
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.doubts import Doubts
 from watcher_sync.dispatch import Dispatcher
+from watcher_sync.events import Event
+from watcher_sync.model.changes import Change, Outcome
 from watcher_sync.model.view import View
 from watcher_sync.operations import Operations
 from watcher_sync.reconcile.liveness.writer import LivenessWriter
 from watcher_sync.reconcile.notify import Notifications
-from watcher_sync.storage.drifts import FieldDifference
+from watcher_sync.storage.drifts import FieldDifference as FieldDifference
 from watcher_sync.storage.writing.store import Store
 
 
@@ -70,25 +72,42 @@ def utc_now() -> datetime.datetime:
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """The services that a reconciler uses. Any thread may use them."""
+    """The services that a reconciler uses. Any thread may use them.
 
-    store: Store
-    writes: DirectWriter
-    """The commit cycle: one short transaction a write."""
-    dispatcher: Dispatcher
-    """Finds the handlers that turn listed objects into changes."""
-    operations: Operations
-    """The leases of ``vnf_instance``."""
+    A plugin uses :attr:`view`, :attr:`now` and :meth:`write`. The other members are internal, and may change.
+    """
+
     view: Callable[[], View]
     """One consistent state of the model as of now."""
-    notifications: Notifications | None = None
-    """Sends notifications of syncs and drifts; None: none are sent."""
-    liveness: LivenessWriter
-    """Writes which hosts are up."""
-    doubts: Doubts = msgspec.field(default_factory=Doubts)
-    """The entities that handlers marked as doubtful; empty in a process without an engine."""
     now: Callable[[], datetime.datetime] = utc_now
     """The clock by which a listing is newer or older than an event, aware UTC."""
+    store: Store
+    """Internal: the tables of the database."""
+    writes: DirectWriter
+    """Internal: the commit cycle, one short transaction a write."""
+    dispatcher: Dispatcher
+    """Internal: finds the handlers that turn listed objects into changes."""
+    operations: Operations
+    """Internal: the leases of ``vnf_instance``."""
+    notifications: Notifications | None = None
+    """Internal: sends notifications of syncs and drifts; None: none are sent."""
+    liveness: LivenessWriter
+    """Internal: writes which hosts are up."""
+    doubts: Doubts = msgspec.field(default_factory=Doubts)
+    """Internal: the entities that handlers marked as doubtful; empty in a process without an engine."""
+
+    def write(self, event: Event, changes: Callable[[View], Iterable[Change]]) -> Outcome:
+        """Commit changes in a transaction of their own, with the commit cycle.
+
+        :param event: recorded as their cause.
+        :param changes: makes them from the state inside the transaction. It compares that with the state before its
+            listing, and makes none if another writer has written the entity since.
+        :returns: APPLIED, STALE or DUPLICATE by the versions; IGNORED if there were no changes.
+        :raises InvalidEvent: a change violates the declaration of its kind; nothing is written.
+        :raises DatabaseUnavailable: the database is unavailable; nothing is written.
+        """
+        with self.writes.begin() as cycle:
+            return cycle.write_all([(event, changes)])[0]
 
 
 class Reconciler(abc.ABC):

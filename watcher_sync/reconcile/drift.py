@@ -21,8 +21,9 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.model.changes import Upsert, Version
 from watcher_sync.model.kinds import Entity, Kinds, kind_of
+from watcher_sync.model.model import Model
 from watcher_sync.model.table import index_values
-from watcher_sync.model.view import View
+from watcher_sync.model.view import View, not_declared
 from watcher_sync.storage.drifts import FieldDifference
 
 
@@ -31,9 +32,9 @@ class LiveEntity(msgspec.Struct, frozen=True, gc=False):
 
     entity: Entity
     fields: Mapping[str, Any] = {}
-    """The fields of the facet that the live system owns; empty if the model has the same."""
+    """The fields that the live system owns; empty if there is nothing to compare, such as if the model has the same."""
     event: Event | None = None
-    """The event of the listed object; None if the model has the same."""
+    """The event of the listed object; None if the model has the same, or the listing yields entities."""
 
 
 class LiveView:
@@ -48,7 +49,8 @@ class LiveView:
         self, kinds: Kinds, dispatcher: Dispatcher, known: Mapping[str, Mapping[str, Entity]] = MappingProxyType({})
     ) -> None:
         """:param known: kind -> id -> the model's entity; an equal object shares it, which saves memory."""
-        self._kinds = kinds
+        self.kinds = kinds
+        self._nothing = Model(kinds).snapshot()
         self._dispatcher = dispatcher
         self._known = known
         self.found: dict[str, dict[str, LiveEntity]] = collections.defaultdict(dict)
@@ -74,7 +76,7 @@ class LiveView:
             entry = self._dispatcher.find(event.type)
             if entry is None or entry.call is None:
                 raise InvalidEvent(f"there is no handler for {event.type}")
-            change = next(iter(entry.call(event, NOTHING) or ()))
+            change = next(iter(entry.call(event, self._nothing) or ()))
             assert isinstance(change, Upsert)
             (fields,) = change.facets.values()
             model = self._known.get(change.kind, {}).get(change.id)
@@ -86,44 +88,37 @@ class LiveView:
             yield change.kind, change.id
 
     def _entity(self, kind_name: str, entity_id: str, fields: Mapping[str, Any]) -> Entity:
-        kind = self._kinds[kind_name]
+        kind = self.kinds[kind_name]
         entity = kind.cls(id=entity_id, **fields)
         for derived in kind.derived:
             if derived.alone:
-                entity = msgspec.structs.replace(entity, **{derived.field: derived.compute(NOTHING, entity)})
+                entity = msgspec.structs.replace(entity, **{derived.field: derived.compute(self._nothing, entity)})
         return entity
 
     def get(self, kind: str, entity_id: str) -> Entity | None:
-        """The entity, or None where it does not exist."""
+        """The entity, or None where it does not exist. O(1)."""
+        if kind not in self.kinds:
+            raise not_declared(self.kinds, kind)
         found = self.found[kind].get(entity_id)
         return found.entity if found is not None else None
 
     def by(self, kind: str, index: str, value: Any) -> Collection[Entity]:
-        """The entities whose indexed field has this value."""
+        """The entities whose indexed field has this value. The first call for an index makes it: O(listed objects)."""
         buckets = self._indexes.get((kind, index))
         if buckets is None:
-            if index not in self._kinds[kind].indexes:
-                raise KeyError((kind, index))
+            if kind not in self.kinds or index not in self.kinds[kind].indexes:
+                raise not_declared(self.kinds, kind, index)
             buckets = self._indexes[kind, index] = {}
             for found in self.found[kind].values():
                 for each in index_values(getattr(found.entity, index)):
                     buckets.setdefault(each, []).append(found.entity)
         return buckets.get(str(value), ())
 
-
-class _Nothing:
-    """A view in which nothing exists."""
-
-    def get(self, kind: str, entity_id: str) -> Entity | None:
-        """Return None."""
-        return None
-
-    def by(self, kind: str, index: str, value: Any) -> Collection[Entity]:
-        """Return nothing."""
-        return ()
-
-
-NOTHING = _Nothing()
+    def all(self, kind: str, prefix: str = "") -> Iterator[Entity]:
+        """The listed entities of a kind, in no order. O(listed objects)."""
+        if kind not in self.kinds:
+            raise not_declared(self.kinds, kind)
+        return iter([each.entity for i, each in self.found[kind].items() if i.startswith(prefix)])
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,7 +180,7 @@ def compare(kind: str, model: Iterable[Entity], live: Mapping[str, LiveEntity]) 
     known = {entity.id: entity for entity in model}
     for entity_id, found in live.items():
         entity = known.pop(entity_id, None)
-        if found.event is None:
+        if not found.fields:
             continue
         if entity is None:
             yield Divergence(kind=kind, id=entity_id, model=None, live=found)

@@ -93,10 +93,8 @@ holds if it is shorter. A SIGHUP applies a new value.
         policies(conf, context.store.kinds)
         self._sites = followed_sites(conf)
         self._list_region = list_region
-        # Guards _wanted and _refusing.
+        # Guards _refusing.
         self._lock = threading.Lock()
-        self._wanted: set[str] = set()
-        """Scopes of whose entities one is marked as doubtful."""
         self._refusing: set[str] = set()
         """Scopes in which the delete guard refused deletions last."""
 
@@ -111,13 +109,10 @@ holds if it is shorter. A SIGHUP applies a new value.
 
     def wants_run(self, scope: str) -> bool:
         """Return whether the delete guard refused a listing of the source since the last run."""
+        doubts, prefix = self.context.doubts, prefix_of(self._sites[scope])
+        marked = [kind for kind in self.context.store.kinds if doubts.take(kind, doubts.count(kind), prefix)]
         with self._lock:
-            for kind in self.context.store.kinds:
-                for entity_id in self.context.doubts.take(kind, self.context.doubts.count(kind)):
-                    self._wanted |= {s for s, site in self._sites.items() if entity_id.startswith(prefix_of(site))}
-            is_wanted = scope in self._wanted and scope not in self._refusing
-            self._wanted.discard(scope)
-            return is_wanted
+            return bool(marked) and scope not in self._refusing
 
     def run(self, scope: str, *, dry_run: bool = False, allow_deletes: bool = False, deadline: float) -> Report:
         """Compare one site; see :class:`~watcher_sync.reconcile.base.Reconciler`."""

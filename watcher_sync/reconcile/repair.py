@@ -4,27 +4,29 @@
 A listing has no version in the order of events. The repair writes an entity only if nothing wrote it since before the
 listing began. Then the listing is newer. The repair uses the version just after the stored one, which is older than
 every event that is still to come. A new entity gets the first of all versions, or the one just after an earlier
-absence. So any process may repair beside an engine. The handler knows these versions by their ``~``.
+absence. So any process may repair beside an engine.
 
-The handler makes the changes of the object and of its dependants.
+:class:`Healer` has the handler make the changes of the object and of its dependants.
 """
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from oslo_log import log as logging
 
-from watcher_sync.commit.direct import DirectWriter
+from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
 from watcher_sync.dispatch import Dispatcher, HandlerMethod
 from watcher_sync.events import Actor, Event
-from watcher_sync.exceptions import InvalidEvent, RowRefused
-from watcher_sync.model.changes import ABSENT, NEVER, Change, Delete, Doubtful, Outcome, Seen, Version, absent
+from watcher_sync.exceptions import InvalidEvent, NotYet, RowRefused
+from watcher_sync.model.changes import ABSENT, NEVER, Change, Delete, Doubtful, Outcome, Seen, Version, absent, after
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.drift import Divergence
+from watcher_sync.storage.database.database import retried
 
 LOG = logging.getLogger(__name__)
 
@@ -34,19 +36,59 @@ Absences = Mapping[tuple[str, str], Sequence[Version]]
 _MAX_ENTITIES: Final = 200
 """Entities of one transaction; the head of the journal is held as long."""
 
-FIRST: Final = Version(f"{0:017d}.{0:012d}~{1:09d}")
-"""The version of an entity that no event has reported: older than every event."""
-
 _LATEST: Final = (10**17 - 1, 10**12 - 1)
 """The sequence that a handler sees: newer than every event, so that it skips nothing."""
 
 
-def after(written: Version) -> Version:
-    """Return the version just after a written one, which may be that of an absence."""
-    if written == NEVER:
-        return FIRST
-    base, _, count = written.partition("~")
-    return Version(f"{base}~{int(count.removesuffix(ABSENT) or 0) + 1:09d}")
+T = TypeVar("T")
+
+Write = tuple[Event, Callable[[View], Iterable[Change]]]
+"""What is recorded as the cause, and what makes the changes from the state inside the transaction."""
+
+
+def write_portions(
+    writes: DirectWriter,
+    found: Sequence[T],
+    make: Callable[[DirectCommitCycle, Sequence[T]], Sequence[Write]],
+    refused: Callable[[T, Exception], None],
+    *,
+    actor: Actor | None = None,
+) -> Iterator[tuple[T, Outcome]]:
+    """Write what was found, in one transaction per 200 entities. A portion that is refused is bisected.
+
+    :param make: returns the write of each, in order, at the begin of a transaction.
+    :param refused: gets what the model or the database refuses, and why; its outcome is QUARANTINED.
+    :param actor: recorded as the writer.
+    :raises DatabaseUnavailable: the database is unavailable; earlier portions are written.
+    """
+
+    @retried
+    def commit(portion: Sequence[T]) -> list[Outcome]:
+        with writes.begin(actor) as cycle:
+            return cycle.write_all(make(cycle, portion))
+
+    def write(portion: Sequence[T]) -> list[Outcome]:
+        try:
+            return commit(portion)
+        except (InvalidEvent, NotYet, RowRefused) as exc:
+            if len(portion) == 1:
+                refused(portion[0], exc)
+                return [Outcome.QUARANTINED]
+            middle = len(portion) // 2
+            return write(portion[:middle]) + write(portion[middle:])
+
+    for begin in range(0, len(found), _MAX_ENTITIES):
+        portion = found[begin : begin + _MAX_ENTITIES]
+        yield from zip(portion, write(portion), strict=True)
+
+
+def prefetch(cycle: DirectCommitCycle, found: Iterable[Divergence]) -> None:
+    """Read the entities of a portion and their tombstones, in two queries a kind."""
+    ids: dict[str, list[str]] = collections.defaultdict(list)
+    for what in found:
+        ids[what.kind].append(what.id)
+    for kind, found_ids in ids.items():
+        cycle.model.prefetch(kind, found_ids)
 
 
 class Healer:
@@ -68,41 +110,27 @@ class Healer:
         :returns: how many entities were written, and how many deleted.
         :raises DatabaseUnavailable: when the database is unavailable; earlier portions are written.
         """
-        written = deleted = 0
-        for begin in range(0, len(found), _MAX_ENTITIES):
-            portion = found[begin : begin + _MAX_ENTITIES]
-            for (what, _), outcome in zip(portion, self._heal_portion(portion, since, actor), strict=True):
-                if outcome is Outcome.APPLIED:
-                    written += not what.gone
-                    deleted += what.gone
-        return written, deleted
 
-    def _heal_portion(
-        self, portion: Sequence[tuple[Divergence, Event]], since: int, actor: Actor | None
-    ) -> list[Outcome]:
-        try:
-            with self._writes.begin(actor) as cycle:
-                for kind in {what.kind for what, _ in portion}:
-                    cycle.model.prefetch(kind, [what.id for what, _ in portion if what.kind == kind])
-                absences = {
-                    (what.kind, what.id): absence.versions
-                    for what, _ in portion
-                    if (absence := cycle.model.tombstone(what.kind, what.id)) is not None
-                    and absence.is_of_absence
-                    and absence.seq <= since
-                }
-                return cycle.write_all([self._write(what, event, absences) for what, event in portion])
-        except (InvalidEvent, RowRefused) as exc:
-            if len(portion) == 1:
-                LOG.warning("%s %s cannot be written as it is: %s", portion[0][0].kind, portion[0][0].id, exc)
-                return [Outcome.QUARANTINED]
-            middle = len(portion) // 2
-            halves = portion[:middle], portion[middle:]
-            return [outcome for half in halves for outcome in self._heal_portion(half, since, actor)]
+        def make(cycle: DirectCommitCycle, portion: Sequence[tuple[Divergence, Event]]) -> list[Write]:
+            prefetch(cycle, [what for what, _ in portion])
+            absences = {
+                (what.kind, what.id): absence.versions
+                for what, _ in portion
+                if (absence := cycle.model.tombstone(what.kind, what.id)) is not None
+                and absence.is_of_absence
+                and absence.seq <= since
+            }
+            return [self._write(what, event, absences) for what, event in portion]
 
-    def _write(
-        self, what: Divergence, event: Event, absences: Absences
-    ) -> tuple[Event, Callable[[View], Iterable[Change]]]:
+        def refused(one: tuple[Divergence, Event], error: Exception) -> None:
+            LOG.warning("%s %s cannot be written as it is: %s", one[0].kind, one[0].id, error)
+
+        outcomes = write_portions(self._writes, found, make, refused, actor=actor)
+        applied = [what for (what, _), outcome in outcomes if outcome is Outcome.APPLIED]
+        deleted = sum(what.gone for what in applied)
+        return len(applied) - deleted, deleted
+
+    def _write(self, what: Divergence, event: Event, absences: Absences) -> Write:
         entry = self._dispatcher.find(event.type)
         assert entry is not None
         assert entry.call is not None

@@ -17,15 +17,21 @@ from __future__ import annotations
 import abc
 import datetime
 import enum
+import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
+from oslo_log import log as logging
 
 from watcher_sync.events import Event
 
 if TYPE_CHECKING:
     from oslo_config import cfg
+
+LOG = logging.getLogger(__name__)
+
+_MOST_REASONS = 10
 
 Emit = Callable[[Sequence[Event]], None]
 """Pass events to the engine, in order. Blocks while the engine has enough of this source's events in flight, which is
@@ -51,7 +57,7 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     state: SourceState
     detail: str = ""
-    """Why it is not connected, in one line for a person."""
+    """Why it is not connected, or a remark on the connection, in one line for a person."""
     lag: int | None = None
     """Events that wait in the transport; None where that is unknown."""
     last_event_at: datetime.datetime | None = None
@@ -68,6 +74,47 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """When it found the last gap, aware UTC. A change has the engine run all reconcilers."""
 
 
+_OUTAGES = {
+    SourceState.DISCONNECTED: "source %s: disconnected: %s; retrying",
+    SourceState.FAILED: "source %s: failed: %s; retrying",
+}
+"""The lines of the log."""
+
+
+class StateLog:
+    """Logs each change of the state of one source, and each reason of an outage: one line each. For any thread.
+
+    The detail of a connected source is not a part of its state: a driver logs such a remark itself.
+    """
+
+    def __init__(self, name: str) -> None:
+        """:param name: of the source."""
+        self._name = name
+        self._lock = threading.Lock()  # guards the attributes below, and orders what two threads read
+        self._state = SourceState.STARTING
+        self._reasons: set[tuple[SourceState, str]] = set()
+        """Those of this outage that are in the log: attempts may fail by turns for the same few reasons."""
+
+    def observe(self, status: Callable[[], SourceStatus]) -> None:
+        """Log the state if it is another one, or if its reason is new. At most 10 reasons of one outage are logged.
+
+        :param status: returns the status of this moment.
+        """
+        with self._lock:
+            now = status()
+            before, self._state = self._state, now.state
+            if now.state is SourceState.CONNECTED:
+                self._reasons.clear()
+                if before is not now.state:
+                    LOG.info("source %s: connected", self._name)
+            elif now.state in _OUTAGES:
+                detail = " ".join(now.detail.split())
+                is_known = (now.state, detail) in self._reasons or len(self._reasons) >= _MOST_REASONS
+                if not is_known:
+                    self._reasons.add((now.state, detail))
+                    LOG.warning(_OUTAGES[now.state], self._name, detail)
+
+
 class Source(abc.ABC):
     """Base of all source drivers.
 
@@ -80,6 +127,11 @@ class Source(abc.ABC):
         engine then commits at once instead of lingering for more.
     :cvar counts_epochs: True when the driver numbers its events itself. Its ``cursor`` is then the epoch of this
         instance, a decimal number. The database has counted it, so it is greater than those of all instances before.
+    :ivar name: of the source in ``[engine] enabled_sources``.
+    :ivar conf: the whole configuration.
+    :ivar group: the values of ``[source_<name>]``.
+    :ivar saved_cursor: the durable position of the last committed event, as :meth:`cursor` returned it; None at the
+        first start, or where the driver has none.
     """
 
     envelopes: ClassVar[Collection[str]] = ()
@@ -96,6 +148,9 @@ class Source(abc.ABC):
 
     stored_kinds: Collection[str] = ()
     """The names of these kinds. The engine sets them before the start."""
+
+    state_log: StateLog | None = None
+    """Logs the state. The engine sets it before the start, so that it outlasts this instance."""
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:param name: the source's name; its options are ``conf['source_' + name]``.
@@ -132,14 +187,19 @@ class Source(abc.ABC):
     def ack(self, events: Sequence[Event]) -> None:
         """These events are committed: the transport may forget them.
 
-        The engine's thread calls it. It returns soon and does not raise.
+        The engine's thread calls it, so it returns soon. What it raises has the supervisor replace this instance. The
+        transport then repeats what it does not know as acknowledged, which changes nothing.
         """
 
     @abc.abstractmethod
     def nack(self, events: Sequence[Event], delay: float) -> None:
-        """These events were not committed: the transport shall deliver them again.
+        """These events were not committed: the transport, or the next instance, shall bring them again.
 
-        The engine's thread calls it. It returns soon and does not raise.
+        The engine calls it when its lead ends: a stop has passed its deadline, the lease is lost, or the database went
+        back in time. It commits nothing more in that lead, so no stored position is after these events. During an
+        outage of the database it holds the events and calls neither method.
+
+        The engine's thread calls it, so it returns soon. What it raises has the supervisor replace this instance.
 
         :param delay: seconds before the redelivery, where the transport can wait.
         """
@@ -156,7 +216,17 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def status(self) -> SourceStatus:
-        """The figures of this moment; cheap, never blocks."""
+        """The figures of this moment; cheap, never blocks. Any thread calls it."""
+
+    def log_state(self) -> None:
+        """Log the state if it changed. The engine does so once a second: a driver logs no state itself.
+
+        A driver may also call it after each change, so that the log has a state of less than a second, too. Any thread
+        calls it, without a lock that :meth:`status` takes.
+        """
+        if self.state_log is None:
+            self.state_log = StateLog(self.name)
+        self.state_log.observe(self.status)
 
     def probe(self) -> None:
         """Connect once, read no event, and disconnect; a check before the engine starts.

@@ -281,26 +281,23 @@ class OsloMessagingSource(Source):
                     transport.cleanup()
                 self._on_failure(exc, backoff)
                 continue
-            if self._set_state(SourceState.CONNECTED, ""):
-                LOG.info("source %s: connected", self.name)
+            self._set_state(SourceState.CONNECTED, "")
             self._stopping.wait()
             self._close(listener)
             transport.cleanup()
             return
 
     def _on_failure(self, error: Exception, backoff: Backoff) -> None:
-        detail = f"cannot connect: {self._scrub(error)}"
-        if self._set_state(SourceState.DISCONNECTED, detail) and not backoff.failures:
-            LOG.warning("source %s: disconnected: %s; retrying", self.name, detail)
+        self._set_state(SourceState.DISCONNECTED, f"cannot connect: {self._scrub(error)}")
         self._stopping.wait(backoff.failed())
 
-    def _set_state(self, state: SourceState, detail: str) -> bool:
-        """Whether it is set; after the stop it is not."""
+    def _set_state(self, state: SourceState, detail: str) -> None:
+        """Set and log the state; not after the stop."""
         with self._changed:
             if self._stopping.is_set():
-                return False
+                return
             self._state, self._detail = state, detail
-            return True
+        self.log_state()
 
     def _make_listener(self, transport: Any) -> Any:
         return oslo_messaging.get_batch_notification_listener(

@@ -4,7 +4,7 @@
 A driver derives its session from :class:`Session` and says how to connect, attach, pump and disconnect. A connection
 or consumer that ends is replaced, with jittered back-off and without a limit. One thread runs :meth:`Session.run`.
 
-The state changes here only. Each change is one line in the log, and so is each reason of an outage.
+The state changes here only. Each change is reported, so that the source logs it.
 """
 
 from __future__ import annotations
@@ -19,19 +19,15 @@ from contextlib import suppress
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
-from oslo_log import log as logging
 
 from watcher_sync.backoff import Backoff
 from watcher_sync.sources.base import SourceState
-
-LOG = logging.getLogger(__name__)
 
 _BACKOFF_SECONDS: Final = (0.1, 1.0)
 """Between two attempts, at first and at most."""
 _STABLE_SECONDS: Final = 5.0
 """A consumer that worked for this time resets the back-off."""
 _CANCEL_AGAIN_SECONDS: Final = 0.05
-_MOST_REASONS: Final = 10
 
 
 T = TypeVar("T")
@@ -74,24 +70,6 @@ class SessionStatus(msgspec.Struct):
     lag: int | None = None
     """Messages that the server has not delivered to any consumer yet."""
     redelivered: int | None = None
-
-
-class OutageReasons:
-    """The reasons of one outage that are in the log: attempts may fail by turns for the same few reasons."""
-
-    def __init__(self) -> None:
-        self._known: set[str] = set()
-
-    def is_new(self, reason: str) -> bool:
-        """Whether the reason is to be logged. At most :data:`_MOST_REASONS` of one outage are."""
-        if reason in self._known or len(self._known) >= _MOST_REASONS:
-            return False
-        self._known.add(reason)
-        return True
-
-    def clear(self) -> None:
-        """The outage is over."""
-        self._known.clear()
 
 
 class SessionLoop:
@@ -202,7 +180,8 @@ class Session(abc.ABC, Generic[ConnectionT, ConsumerT]):
         self._stopping = stopping
         self._deadline = self._give_back_at = 0.0
         self._loop = SessionLoop(stopping)
-        self._reasons = OutageReasons()
+        self.on_state: Callable[[], object] = bool
+        """Is called after each change of the state."""
 
     # Any thread
 
@@ -299,19 +278,15 @@ class Session(abc.ABC, Generic[ConnectionT, ConsumerT]):
         return worked
 
     def _set_state(self, state: SourceState, detail: str = "") -> bool:
-        """Set the state; whether it is another one. One line in the log for each change and each reason of an outage.
+        """Set the state and report it; whether it is another one.
 
         :param detail: the reason of an outage, or a remark.
         """
-        status, before = self.status, self.status.state
-        if self._stopping.is_set() or (state, detail) == (before, status.detail):
+        status = self.status
+        if self._stopping.is_set() or (state, detail) == (status.state, status.detail):
             return False
         status.state, status.detail = state, detail
         if state is not SourceState.CONNECTED:
             status.lag = status.redelivered = None
-            if self._reasons.is_new(detail):
-                LOG.warning("source %s: disconnected: %s; retrying", self.name, detail)
-        elif before is not state:
-            self._reasons.clear()
-            LOG.info("source %s: connected", self.name)
+        self.on_state()
         return True

@@ -61,6 +61,7 @@ class SessionSource(Source):
     def start(self, emit: Emit) -> None:
         """Begin to connect and return."""
         self._emit = emit
+        self._session.on_state = self.log_state
         self._thread.start()
         self._emitter.start()
 
@@ -104,7 +105,7 @@ class SessionSource(Source):
         try:
             asyncio.run(self._session.run())
         except BaseException as exc:  # the edge of the thread
-            LOG.exception("source %s: failed; the supervisor replaces it", self.name)
+            LOG.exception("source %s: unexpected error", self.name)
             self._set_ended(SourceState.FAILED, described(exc))
 
     def _emit_all(self) -> None:

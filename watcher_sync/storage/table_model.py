@@ -8,7 +8,7 @@ transaction it is one consistent state. It caches what it reads, so it must not 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ from watcher_sync.model.kinds import Entity, Kind, Kinds
 from watcher_sync.model.table import index_values
 from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.model.view import not_declared
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import read_head, versions_of
@@ -62,23 +63,31 @@ class TableModel:
                 known[entity_id] = max(time, known.get(entity_id, time))
 
     def get(self, kind: str, entity_id: str) -> Entity | None:
-        """The entity, or None where it does not exist."""
+        """The entity, or None where it does not exist. One query, unless it is known already."""
         key = (kind, entity_id)
         if key not in self._known:
-            table = self._tables.entities[kind]
+            table = self._table(kind)
             row = self._connection.execute(sa.select(table).where(table.c.id == entity_id)).one_or_none()
             self._known[key] = None if row is None else entity_of(self.kinds[kind], row._mapping)
         return self._known[key]
 
-    def by(self, kind: str, index: str, value: Any) -> Collection[Entity]:
-        """The entities whose indexed field has this value; for a list field, that contain it.
+    def _table(self, kind: str) -> sa.Table:
+        """The table of a kind.
 
-        :raises KeyError: when the kind declares no such index.
+        :raises NotDeclared: there is no such kind.
         """
-        declared = self.kinds[kind]
-        if index not in declared.indexes:
-            raise KeyError((kind, index))
-        key = (kind, index, str(value))
+        if kind not in self.kinds:
+            raise not_declared(self.kinds, kind)
+        return self._tables.entities[kind]
+
+    def by(self, kind: str, index: str, value: Any) -> Collection[Entity]:
+        """The entities whose indexed field has this value; for a list field, that contain it. One query.
+
+        :raises NotDeclared: there is no such kind, or the kind has no such index.
+        """
+        if kind not in self.kinds or index not in self.kinds[kind].indexes:
+            raise not_declared(self.kinds, kind, index)
+        declared, key = self.kinds[kind], (kind, index, str(value))
         if key not in self._found:
             table = self._tables.entities[kind]
             query = sa.select(table).where(equals(declared, table, index, str(value)))
@@ -90,6 +99,8 @@ class TableModel:
         """Ids by indexed value."""
         key = (kind, index, value)
         if key not in self._ids:
+            if kind not in self.kinds or index not in self.kinds[kind].indexes:
+                raise not_declared(self.kinds, kind, index)
             declared = self.kinds[kind]
             if declared.fields[index].python is str:
                 table = self._tables.entities[kind]
@@ -99,8 +110,16 @@ class TableModel:
                 self._ids[key] = {entity.id for entity in self.by(kind, index, value)}
         return self._ids[key]
 
+    def all(self, kind: str, prefix: str = "") -> Iterator[Entity]:
+        """The entities of a kind, in no order. One query, whose rows are in memory before the first one is returned."""
+        table = self._table(kind)
+        query = sa.select(table).where(table.c.id.startswith(prefix, autoescape=True)) if prefix else sa.select(table)
+        rows = self._connection.execute(query).all()
+        entities = (entity_of(self.kinds[kind], row._mapping) for row in rows)
+        return (entity for entity in entities if entity.id.startswith(prefix))  # as in ids_with_prefix
+
     def ids_with_prefix(self, kind: str, prefix: str) -> set[str]:
-        """The ids of a kind that begin with a prefix."""
+        """The ids of a kind that begin with a prefix, without the rest of their rows. One query."""
         column = self._tables.entities[kind].c.id
         query = sa.select(column).where(column.startswith(prefix, autoescape=True))
         # LIKE takes upper for lower case on some databases.
@@ -124,9 +143,9 @@ class TableView:
     """
 
     def __init__(self, database: sa.Engine, tables: Tables, kinds: Kinds) -> None:
+        self.kinds = kinds
         self._database = database
         self._tables = tables
-        self._kinds = kinds
 
     def get(self, kind: str, entity_id: str) -> Entity | None:
         """The entity, or None where it does not exist.
@@ -134,16 +153,25 @@ class TableView:
         :raises DatabaseUnavailable: the database is unavailable.
         """
         with translated(), self._database.connect() as connection:
-            return TableModel(connection, self._tables, self._kinds).get(kind, entity_id)
+            return TableModel(connection, self._tables, self.kinds).get(kind, entity_id)
 
     def by(self, kind: str, index: str, value: Any) -> Collection[Entity]:
         """The entities whose indexed field has this value; for a list field, that contain it.
 
-        :raises KeyError: when the kind declares no such index.
+        :raises NotDeclared: there is no such kind, or the kind has no such index.
         :raises DatabaseUnavailable: the database is unavailable.
         """
         with translated(), self._database.connect() as connection:
-            return TableModel(connection, self._tables, self._kinds).by(kind, index, value)
+            return TableModel(connection, self._tables, self.kinds).by(kind, index, value)
+
+    def all(self, kind: str, prefix: str = "") -> Iterator[Entity]:
+        """The entities of a kind, in no order. One query, whose rows are in memory before the first one is returned.
+
+        :raises NotDeclared: there is no such kind.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        with translated(), self._database.connect() as connection:
+            return TableModel(connection, self._tables, self.kinds).all(kind, prefix)
 
 
 def _tombstone(kind: Kind, row: Any) -> Tombstone:

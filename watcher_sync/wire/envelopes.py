@@ -70,7 +70,8 @@ def read_body(
     :param deliveries: see :class:`~watcher_sync.events.Event`.
     :param channel: see :class:`~watcher_sync.events.Event`.
     :param sequence: see :class:`~watcher_sync.events.Event`.
-    :param max_size: bytes that the text may have. A larger one is not decoded: the event has an excerpt and a digest.
+    :param max_size: bytes that the text may have, by default 512 KiB. A larger one is not decoded: the event has an
+        excerpt and a digest.
     """
     return _read_body(body, EventDelivery(source, number, position, deliveries, channel, sequence, len(body)), max_size)
 
@@ -169,7 +170,9 @@ def read_document(
 ) -> Event:
     """The same for a document that a transport hands over already decoded.
 
-    What the decoding has lost, a duplicate key above all, cannot be seen any more.
+    What the decoding has lost, a duplicate key above all, cannot be seen any more. The transport limits the size.
+
+    :param document: objects as dict, lists as list, texts as str. For the rest see :func:`read_body`.
     """
     delivery = EventDelivery(source, number, position, deliveries)
     try:
@@ -209,6 +212,10 @@ def undecodable(
 
     :param body: the raw text, whole.
     :param reason: what is wrong, naming the field.
+    :param source: name of the source that received it.
+    :param number: the id of an envelope that has none; None: a digest of the text.
+    :param position: see :class:`~watcher_sync.events.Event`.
+    :param deliveries: see :class:`~watcher_sync.events.Event`.
     :param document: the envelope as far as it could be decoded, or None.
     """
     return _undecodable(body, reason, EventDelivery(source, number, position, deliveries), document)

@@ -100,7 +100,7 @@ def test_the_views_the_filter_and_the_graph_are_reached_and_used_by_keyboard(
     wait_until(lambda: page.all("th[aria-sort=ascending]"), 60, "the order")
     page.on(".front tbody .link", "one.focus()")
     page.press(Keys.ENTER)
-    page.on(".graph .node", "one.focus()")
+    page.on(".graph .node", "one.focus()", text="workload")
     page.press(Keys.ENTER)
     page.wait_text(".entity .kind", "workload", 60)
     page.press(Keys.ESCAPE)

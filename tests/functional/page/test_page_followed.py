@@ -37,6 +37,7 @@ def followed(shared_cloud: Cloud) -> None:
     change(cloud, "vnf_instance", "in:amf", "registration", name="amf", vnfd_id="amf-vnfd", registered_at=NOW,
            created_at=NOW, vdus={"worker": {"workload": {"kind": "Deployment", "name": "amf"}, "initial": 1}},
            aspects={}, **place)  # fmt: skip
+    change(cloud, "vnf_instance", "in:amf", "observed", workload_uids=[WORKLOAD])
 
 
 def members(page: Page) -> list[str]:
@@ -70,7 +71,7 @@ def test_the_relations_in_a_cluster_of_a_site_named_in_are_complete(
     page: Page, followed: None, kind: str, entity_id: str
 ) -> None:
     page.open(f"#/{kind}/{quote(entity_id, safe='')}")
-    wait_until(lambda: len(page.all(".graph .node")) == 3, 60, "workload, pod and VNF instance")
-    assert drawn(page) == {"amf", "amf-0"}
+    wait_until(lambda: len(page.all(".graph .node")) == 4, 60, "workload, pod, VNF instance and cluster")
+    assert drawn(page) == {"amf", "amf-0", CLUSTER}
     if kind == "workload":
         wait_until(lambda: members(page) == ["amf-0"], 60, "its pod")

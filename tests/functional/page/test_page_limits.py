@@ -89,7 +89,9 @@ def test_a_vnf_instance_has_its_vdus_its_last_operations_and_all_its_pods(page: 
     page.click(".vnfs tbody .link")
     last = [f"SCALE-{number}" for number in range(MOST, MOST - 5, -1)]
     wait_until(lambda: page.texts(".operations b") == last, 60, "the last operations, latest first")
-    wait_until(lambda: len(page.all(".graph .node")) == MOST + 3, 60, "workload, pods and VNF instance")
+    wait_until(lambda: len(page.all(".vnfcs li")) == MOST + 1, 60, "all pods")
+    page.wait_text(".entity .graph + .note", "3 more, not drawn")
+    assert len(page.all(".graph .node")) == MOST
     assert not page.all(".entity .problem")
 
 
@@ -98,7 +100,8 @@ def test_the_relations_of_a_host_say_how_many_instances_are_not_drawn(page: Page
     cloud.commit(cloud.node(host, service={"status": "enabled"}))
     cloud.commit(*(cloud.instance(each, host=host) for each in list(cloud.instances)[-3 * MOST :]))
     page.open(f"#/compute_node/{host}")
-    page.wait_text(".entity .graph + .note", "8 more, not drawn")
+    page.wait_text(".entity .graph + .note", f"{2 * MOST + 1} more, not drawn")
+    page.wait_text(".entity .impact", str(3 * MOST))
 
 
 @pytest.mark.rare

@@ -125,7 +125,7 @@ def test_a_thousand_hosts_and_twenty_thousand_instances_are_painted_within_two_s
     assert sorted(seconds)[2] < FIRST_PAINT
     assert len(page.all(".tile")) == 500
     assert "500 more" in page.text(".topology .more")
-    assert "1,000 hosts · 20,000 instances" in page.text(".figures")
+    assert "1,000 compute nodes · 20,000 instances" in page.text(".figures")
     page.wait_live()
     page.screenshot("desk-large", tmp_path)
 

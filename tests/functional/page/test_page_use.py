@@ -45,6 +45,8 @@ def test_arrow_keys_walk_through_the_hosts_and_escape_closes_what_enter_opened(p
     page.press("/")
     wait_until(lambda: page.focused() == "search", what="the focus of the search")
     page.press(Keys.TAB)
+    assert page.focused() == "link"  # of the kinds
+    page.press(Keys.TAB)
     first = on(page)
     page.press(Keys.ARROW_RIGHT)
     second = on(page)
@@ -182,7 +184,7 @@ def test_a_removed_source_says_so_and_so_do_its_entities(page: Page, cloud: Clou
     page.open()
     page.wait_live()
     page.wait_text(".sources", "removed from the configuration")
-    page.open(f"#/instance/{cloud.cycle.model.ids_with_prefix('instance', '').pop()}")
+    page.open(f"#/instance/{next(cloud.cycle.model.all('instance')).id}")
     page.wait_text(".fields", "source removed")
 
 

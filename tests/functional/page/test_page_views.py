@@ -113,6 +113,7 @@ def vnf(cloud: Cloud, *, state: str = "SYNCED", pods: int = 2, ready: int = 2, c
     wrong = {} if state == "SYNCED" else {"detail": f"{pods} pods are above its max, 6"}
     change(cloud, "vnf_instance", entity_id, "observed", state=state, observed={"worker": pods}, observed_at=NOW,
            scale_level={"workers": 0}, nearest_level={} if state == "SYNCED" else {"workers": 2},
+           workload_uids=[workload],
            vdu_results={"worker": {"result": state, **wrong}}, vnfc_resource_info=vnfcs, vacant=[])  # fmt: skip
     return entity_id
 
@@ -209,9 +210,9 @@ def test_a_vnf_instance_is_explained_with_its_vdus_its_pods_and_its_lease(page: 
     assert "{" not in text
     assert "[object" not in text
     wait_until(lambda: len(page.all(".graph .node")) == 9, 60, "workload, 7 pods and VNF instance")
-    assert len(page.all(".graph .line")) == 14
+    assert len(page.all(".graph .line")) == 8
     assert page.all(".graph .node.bad title")
-    page.choose(".graph .node.bad")
+    page.choose(".graph .node.bad", "pod")
     page.wait_text(".entity .health", "CrashLoopBackOff")
     page.wait_text(".entity .health", "7 restarts")
     page.open("#/leases")

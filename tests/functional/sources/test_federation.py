@@ -109,7 +109,7 @@ def test_the_global_model_equals_the_region_after_the_listing_and_after_its_chan
 ) -> None:
     engine = started(overall)
     wait_until_equal(region, overall)
-    engine.wait_for_log("connected to the region")
+    engine.wait_for_log(": connected")
     before = region.store.load().generation
     lags: list[float] = []
     medians: list[float] = []
@@ -175,7 +175,7 @@ def test_a_change_of_versions_alone_follows_without_an_event_of_the_stream(regio
     """The stream skips it. A copy that lacked it would order what comes late differently from the region."""
     engine = started(overall)
     wait_until_equal(region, overall)
-    engine.wait_for_log("connected to the region")
+    engine.wait_for_log(": connected")
     model = region.store.load()
     entity = next(each for each in model.snapshot().all("instance") if each.versions)
     facet = next(iter(model.kinds["instance"].facets))

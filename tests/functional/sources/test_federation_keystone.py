@@ -78,7 +78,7 @@ def follower_of(region: Member, install: Callable[..., Installation], folder: Pa
     region.start("api", "outlet")
     region.wait_until_serving()
     whole.start("engine")
-    whole.processes["engine"].wait_for_log("connected to the region", 90)
+    whole.processes["engine"].wait_for_log(": connected", 90)
     return whole
 
 
@@ -108,7 +108,7 @@ def test_a_stream_outlasts_the_tokens_of_a_password_without_a_break(
             wait_until(lambda: sampler.has(SITE, rows[-1]), what="the last change")
             lags = sampler.lags(SITE, rows)
         engine = whole.processes["engine"]
-        assert engine.logged("connected to the region") == 1, engine.log[-3000:]
+        assert engine.logged(": connected") == 1, engine.log[-3000:]
         assert not engine.logged("disconnected"), engine.log[-3000:]
         assert len(rows) > 200
         figure(f"tokens of {LIFE_SECONDS} s: {len(rows)} changes, lag p99 {quantile(lags, 0.99):.3f} s")

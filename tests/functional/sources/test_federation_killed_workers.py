@@ -30,7 +30,7 @@ def test_killed_workers_of_a_region_cost_no_write_no_change_and_no_new_listing(
     region.wait_until_serving()
     whole.start("engine")
     engine = whole.processes["engine"]
-    engine.wait_for_log("connected to the region")
+    engine.wait_for_log(": connected")
     listings = engine.logged("listing the region")
     writers, manager = [RowWriter(region.url, name) for name in "ab"], Manager(region.url, "vnf")
     feed = FeedReader(region.url)

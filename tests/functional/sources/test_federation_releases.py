@@ -111,7 +111,7 @@ def test_a_field_and_a_kind_that_only_the_region_has_arrive_after_the_upgrade_of
     releases.write("licence", "l", "1", name="n")
     releases.start(releases.whole)
     wait_until(lambda: releases.has("aggregates", "listed", name="n"), what="an entity of the listing")
-    releases.whole.processes["engine"].wait_for_log("connected to the region")
+    releases.whole.processes["engine"].wait_for_log(": connected")
     releases.write("aggregate", "changed", "1", name="n", colour="green")
     releases.write("licence", "later", "1", name="n")
     wait_until(lambda: releases.has("aggregates", "changed", name="n"), what="an entity of the stream")
@@ -128,7 +128,7 @@ def test_a_field_and_a_kind_that_only_the_region_has_arrive_after_the_upgrade_of
     wait_until(lambda: releases.has("aggregates", "changed", colour="green"), what="the field")
     wait_until(lambda: releases.has("licences", "l", name="n"), what="an entity of the new kind")
     wait_until(lambda: releases.has("licences", "later", name="n"), what="an entity of the new kind")
-    releases.whole.processes["engine"].wait_for_log("connected to the region")
+    releases.whole.processes["engine"].wait_for_log(": connected")
     releases.rests(completed=True)
     assert releases.whole.site.head() == 3 + 4, "each of these came once"
     versions = {row["id"]: row["versions"] for row in rows(releases.region, "SELECT id, versions FROM aggregates")}
@@ -142,7 +142,7 @@ def test_an_older_region_is_followed_and_its_new_fields_arrive_after_its_upgrade
     releases.start(region)
     region.wait_until_serving()
     releases.start(whole)
-    releases.whole.processes["engine"].wait_for_log("connected to the region")
+    releases.whole.processes["engine"].wait_for_log(": connected")
     with DirectWriter(region.site.store, Dispatcher([])).begin() as cycle:
         upsert = Upsert("aggregate", "old", Version("1"), {"state": {"name": "n"}})
         cycle.write(Event(id="old/1", type="test", source="test"), [upsert])

@@ -97,3 +97,14 @@ def test_the_version_document_names_the_kinds(client):
     version = client.simulate_get("/v1").json["version"]
     assert version["id"] == "v1"
     assert version["kinds"]["instance"] == "/v1/instances"
+
+
+def test_the_version_document_names_the_references_and_the_names_of_the_kinds(client):
+    version = client.simulate_get("/v1").json["version"]
+    host = {"kind": "compute_node", "relation": "runs_on", "lists_dependents": False}
+    assert version["references"]["instance"]["host"] == host
+    hosts = {"kind": "compute_node", "relation": "member_of", "lists_dependents": True}
+    assert version["references"]["aggregate"] == {"hosts": hosts}
+    assert "cluster" not in version["references"]
+    names = version["names"]
+    assert (names["service_type_instance"], names["instance"], names.get("cluster")) == ("instance_name", "name", None)

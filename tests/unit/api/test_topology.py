@@ -96,7 +96,7 @@ def test_the_answer_says_which_seq_it_belongs_to(client, commit):
     assert client.simulate_get("/v1/topology").json["seq"] == before + 1
 
 
-def test_clusters_have_their_workloads_and_pods(client, commit):
+def test_clusters_have_their_workloads_pods_and_vnf_instances(client, commit):
     pods = [
         Upsert("pod", f"p{i}", "1", {"state": {"cluster": "edge", "phase": p}})
         for i, p in enumerate(("Running", "Failed"))
@@ -105,7 +105,9 @@ def test_clusters_have_their_workloads_and_pods(client, commit):
     groups = client.simulate_get("/v1/topology").json["groups"]
     assert [g["kind"] for g in groups] == ["compute_node", "cluster"]
     (edge,) = groups[1]["entries"]
-    assert edge["members"] == {"workload": {}, "pod": {"Running": 1, "Failed": 1}}
+    assert edge["members"] == {
+        "workload": {}, "pod": {"Running": 1, "Failed": 1}, "custom_object": {}, "vnf_instance": {},
+    }  # fmt: skip
     assert (edge["level"], edge["problems"]) == ("error", ["disconnected", "1 pod in error"])
 
 
@@ -166,3 +168,14 @@ def test_a_host_that_is_down_has_this_state(client, commit):
         ("a", "down", "error"),
         ("b", "down", "error"),
     ]
+
+
+def test_all_kinds_are_counted_by_state_whatever_the_search(client, commit):
+    service = Upsert("service_type_instance", "s", "1", {"spec": {}, "status": {"status": "RUNNING"}})
+    commit(host("a"), instance(1, "a"), instance(2, None, "error"), service)
+    kinds = client.simulate_get("/v1/topology", params={"search": "nothing"}).json["kinds"]
+    assert {kind: states for kind, states in kinds.items() if states} == {
+        "compute_node": {"unknown": 1},
+        "instance": {"active": 1, "error": 1},
+        "service_type_instance": {"RUNNING": 1},
+    }

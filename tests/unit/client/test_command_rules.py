@@ -69,6 +69,8 @@ ARGUMENTS = {
     "entity history list": ["vnf_instance", "vnf"],
     "entity show": ["vnf_instance", "vnf"],
     "event list": ["--since", "0"],
+    "graph show": ["vnf_instance/vnf"],
+    "impact show": ["vnf_instance/vnf"],
     "outlet show": ["bus"],
     "source show": ["nova"],
     "subscription delivery list": ["vnf", "one"],

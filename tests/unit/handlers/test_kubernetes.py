@@ -17,11 +17,10 @@ from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
-from watcher_sync.model.changes import Outcome
+from watcher_sync.model.changes import NEVER, Outcome, after
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model, Snapshot
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.reconcile.repair import FIRST
 from watcher_sync.testing.kubernetes import builders
 from watcher_sync.wire.custom_kinds import parse_entry
 from watcher_sync.wire.envelopes import read_body
@@ -68,7 +67,8 @@ class Player:
                 entry = DISPATCHER.find(event.type)
                 assert entry is not None
                 assert entry.call is not None
-                changes = [msgspec.structs.replace(c, version=FIRST) for c in entry.call(event, transaction) or ()]
+                changes = entry.call(event, transaction) or ()
+                changes = [msgspec.structs.replace(change, version=after(NEVER)) for change in changes]
                 transaction.apply(event, changes)
         self.model.publish(transaction)
 

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from tests.simulated import NOON, play, telling, told, whole
 from tests.unit.model.kinds import kinds
 from watcher_sync.exceptions import InvalidEvent, NotYet
-from watcher_sync.model.changes import Delete, Outcome, Seen, Upsert, Version, absent
+from watcher_sync.model.changes import NEVER, Delete, Outcome, Seen, Upsert, Version, absent, after, is_after
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.reconcile.repair import after
 
 FACETS = {"state": "owner", "placement": "place", "size": "size"}
 
@@ -243,6 +242,9 @@ def test_a_field_that_is_left_out_of_its_facet_keeps_its_value():
         (Upsert("ticket", "a", "", {"state": {}}), "a version is 1 to 200 ASCII"),
         (Upsert("ticket", "a", "v" * 201, {"state": {}}), "a version is 1 to 200 ASCII"),
         (Upsert("ticket", "a", "é", {"state": {}}), "a version is 1 to 200 ASCII"),
+        (Upsert("ticket", "a", " 1", {"state": {}}), "begins with no space"),
+        (Upsert("ticket", "a", "\x1f", {"state": {}}), "begins with no space"),
+        (Delete("ticket", "a", after("é")), "a version is 1 to 200 ASCII"),
         (Upsert("ticket", "a", "1", {"colour": {}}), "no facet 'colour'; it has state, placement, size"),
         (Upsert("ticket", "a", "1", {"state": {"colour": "red"}}), "colour"),
         (Upsert("ticket", "a", "1", {"state": {"place": "of another facet"}}), "place"),
@@ -281,3 +283,25 @@ def test_values_that_only_python_takes_for_equal_are_a_change(old, new):
         assert repr(changed) == repr(metadata)
         model.publish(transaction)
     assert repr(model.get("instance", "i").metadata) == repr(new)
+
+
+VERSIONS = st.text(st.characters(min_codepoint=ord('"'), max_codepoint=ord("~")), min_size=1, max_size=200)
+"""What a dialect's version may be."""
+
+
+@given(VERSIONS, VERSIONS, st.integers(1, 3), st.booleans())
+def test_what_a_reconciliation_writes_is_just_after_any_version_and_older_than_the_first_event(v, w, times, is_gone):
+    version, *others = sorted({v, w, v + w[:1]}, key=lambda text: text[:200])
+    healed = []
+    for _ in range(times):
+        healed.append(after(healed[-1] if healed else version))
+        if is_gone:
+            healed.append(absent(healed[-1]))
+    assert [version, *healed] == sorted({version, *healed})
+    assert all(healed[-1] < other for other in others if other > version)
+    assert all(map(is_after, healed))
+    assert not is_after(version)
+    assert NEVER < after(NEVER) < absent(after(NEVER)) < after(absent(after(NEVER))) < version
+    model = Model(kinds())
+    changes = [upsert("slot", "a", version, state="x"), *(upsert("slot", "a", each, state="y") for each in healed)]
+    assert set(apply(model, *changes)) == {Outcome.APPLIED}

@@ -239,6 +239,15 @@ def test_a_kind_that_the_region_does_not_have_keeps_its_entities(
     assert run(reconciler, allow_deletes=True).deleted == 0
 
 
+def test_the_marks_of_other_systems_remain_for_their_reconcilers(
+    reconciler: FederationReconciler, doubts: Doubts
+) -> None:
+    doubts.add("aggregate", "of-this-cloud")
+    doubts.add("aggregate", "north:1")
+    assert reconciler.wants_run("north")
+    assert doubts.take("aggregate", 10) == ["of-this-cloud"]
+
+
 def test_a_marked_entity_has_its_site_compared_once(reconciler: FederationReconciler, doubts: Doubts) -> None:
     assert not reconciler.wants_run("north")
     doubts.add("aggregate", "other:1")

@@ -60,6 +60,8 @@ TABLE = {
     "GET /v1/search": ("search:list", BOTH, LIST),
     "GET /v1/diff": ("diff:list", BOTH, LIST),
     "GET /v1/topology": ("topology:show", BOTH, HOSTS),
+    "GET /v1/graph": ("graph:show", BOTH, READ),
+    "GET /v1/impact": ("impact:show", BOTH, READ),
     "GET /v1/compute_model": ("compute_model:show", BOTH, HOSTS),
     "GET /v1/drifts": ("drifts:list", BOTH, LIST),
     "GET /v1/leases": ("vnf_instances:operations", BOTH, LIST),
@@ -199,6 +201,8 @@ def requested(api, operation, caller):
         more = {"json": {"user": "demo", "password": PASSWORD, "project": "demo"}}
     elif plural == "search":
         more = {"params": {"q": "web"}}
+    elif plural in ("graph", "impact"):
+        more = {"params": {"root": f"instance/{SERVER}"}}
     elif plural == "diff":
         more = {"params": {"from": 0}}
     elif plural == "states":

@@ -58,7 +58,7 @@ RULES = {
     **dict.fromkeys(
         ("vnf_instances:operations", "subscriptions:list", "subscriptions:show", "subscriptions:deliveries",
          "instance_status:show", "watchtopics:list", "watchtopics:show", "watchtopics:events", "events:list",
-         "diff:list", "drifts:list", "search:list"),
+         "diff:list", "drifts:list", "graph:show", "impact:show", "search:list"),
         READ,
     ),
     **{f"{plural}:{what}": WRITE for plural in ("service_type_instances", "vnf_instances")

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tests.waiting import deadline
-from watcher_sync.sources.base import SourceState
+from watcher_sync.sources.base import SourceState, SourceStatus, StateLog
 from watcher_sync.sources.session import (
     NotAnswered,
     NotConnected,
@@ -250,6 +250,10 @@ def test_each_change_of_the_state_is_one_line_and_a_reason_is_logged_once_an_out
     refused = NotConnected("refused")
     in_turn = [refused, WORKS, NotAnswered("silent")]
     session = ScriptedSession(*in_turn, *in_turn, WORKS, WORKS, "close", refused)
+    log = StateLog("nova")
+    session.on_state = lambda: log.observe(
+        lambda: SourceStatus(state=session.status.state, detail=session.status.detail)
+    )
     session.status.lag = 7
     caplog.set_level(logging.INFO)
     asyncio.run(session.run())

@@ -8,6 +8,7 @@
 ``entity_filters``          The filters of a list: ``field=value``, ``field=op:value``
 ``entity_item``             Item and history of every kind
 ``entity_list``             The list of every kind
+``graph``                   ``/v1/graph`` and ``/v1/impact``: what an entity needs, and what depends on it
 ``provider_bindings``       ``/v1/provider_bindings/{id}``: a binding, and its reset
 ``search``                  ``GET /v1/search``: entities of all kinds by their names and ids
 ``service_type_instances``  The writable fields of ``/v1/service_type_instances``

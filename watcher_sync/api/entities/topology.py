@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/v1/topology``: hosts and clusters with the numbers of their members, for a view of a whole cloud.
+"""``/v1/topology``: the places of a cloud with the numbers of their members, and the numbers of all kinds.
 
-A host is one entry with the number of its instances in each state, a cluster one with its workloads and pods. So a
-large cloud needs two queries and one answer. Entries with problems come first, at most ``limit`` of a
-kind.
+A kind is a place if others declare to run on it, and if it runs on nothing itself: hosts, clusters, kinds of plugins.
+Each kind of places costs one query, each kind of members one, and all others together one. Entries with problems
+come first, at most ``limit`` of a kind.
 
-This module defines the problems. A host is forced down, down, disabled, or deleted while it has instances. Members
-have a state of error (:mod:`watcher_sync.read.member_states`), or a workload has less than its wanted replicas.
+This module defines the problems. A place is in error, forced down, disabled, or deleted while it has
+instances. Members are in error (:mod:`watcher_sync.read.member_states`) or degraded.
 
-It is for administrators and readers of the system. For a caller who does not see every project, the answer counts only
-members of its own.
+It is for administrators and readers of the system. For other callers, the answer counts only
+entities of their project.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -29,27 +30,42 @@ from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
-from watcher_sync.read.member_states import HEALTHS, Counts, Health, count_by_state, health_of, state_of
+from watcher_sync.read.member_states import (
+    DEGRADED,
+    HEALTHS,
+    Counts,
+    Health,
+    count_by_state,
+    count_kinds,
+    health_of,
+    state_of,
+)
 
 MAX_ENTRIES = 500
 """The maximum number of entries of one kind in an answer."""
 
 
 class TopologyGroup(msgspec.Struct, frozen=True):
-    """A kind whose entities have members.
+    """A kind whose entities are places.
 
-    :ivar members: kind of the member -> its field that names the owner.
+    :ivar members: kind of the member -> its field that names the place, or the places.
     """
 
     kind: str
     members: Mapping[str, str]
 
 
-GROUPS = (
-    TopologyGroup("compute_node", {"instance": "host"}),
-    TopologyGroup("cluster", {"workload": "cluster", "pod": "cluster"}),
-)
-"""The groups in the order of the answer. It omits a group whose kind is not installed."""
+def groups_of(kinds: Mapping[str, Kind]) -> list[TopologyGroup]:
+    """The kinds of places in the order of their declaration, ours first."""
+    members: dict[str, dict[str, str]] = {}
+    for kind in kinds.values():
+        for each in kind.references:
+            runs = each.relation == "runs_on" and not each.lists_dependents
+            if runs and each.kind in kinds and each.kind != kind.name:
+                members.setdefault(each.kind, {}).setdefault(kind.name, each.field)
+    running = {name for found in members.values() for name in found}
+    return [TopologyGroup(name, members[name]) for name in kinds if name in members and name not in running]
+
 
 _COUNTS: schemas.Schema = {
     "type": "object",
@@ -71,9 +87,10 @@ _HEALTH: schemas.Schema = {
 
 _ENTRY: schemas.Schema = {
     "type": "object",
-    "required": ["id", "zone", "state", "level", "problems", "members", "health"],
+    "required": ["id", "name", "zone", "state", "level", "problems", "members", "health"],
     "properties": {
         "id": schemas.STRING,
+        "name": schemas.nullable(schemas.STRING) | {"description": "What people call it, if it has a name."},
         "zone": schemas.nullable(schemas.STRING) | {"description": "Its availability zone, if it has one."},
         "state": schemas.nullable(schemas.STRING) | {"description": "Its own state, such as up, down or connected."},
         "level": {"enum": ["error", "warning", "ok"], "description": "The severity of its worst problem."},
@@ -92,18 +109,19 @@ _GROUP: schemas.Schema = {
         "troubled": _TOTAL | {"description": "Number of these entries with problems."},
         "more": _TOTAL | {"description": "Number of these entries that the answer omits."},
         "entries": {"type": "array", "items": _ENTRY, "description": "Entries with problems first, then by id."},
-        "members": _MEMBERS | {"description": "All members, with and without an owner."},
-        "health": _HEALTH | {"description": "Health of all members, with and without an owner."},
-        "unplaced": _MEMBERS | {"description": "Members without a known owner."},
+        "members": _MEMBERS | {"description": "All members, with and without a place."},
+        "health": _HEALTH | {"description": "Health of all members, with and without a place."},
+        "unplaced": _MEMBERS | {"description": "Members without a known place."},
     },
 }
 
 _TOPOLOGY: schemas.Schema = {
     "type": "object",
-    "required": ["seq", "groups"],
+    "required": ["seq", "groups", "kinds"],
     "properties": {
         "seq": schemas.SEQ | {"description": "The journal's seq at which the answer was read."},
         "groups": {"type": "array", "items": _GROUP},
+        "kinds": _MEMBERS | {"description": "kind -> the counts of all its entities, whatever the search."},
         AS_OF: AS_OF_ANSWER,
     },
 }
@@ -111,6 +129,7 @@ _TOPOLOGY: schemas.Schema = {
 
 class _TopologyEntry(msgspec.Struct):
     id: str
+    name: str | None
     zone: str | None
     state: str | None
     level: str
@@ -120,22 +139,22 @@ class _TopologyEntry(msgspec.Struct):
 
 
 class Topology:
-    """``/v1/topology``: hosts with their instances, clusters with their workloads and pods."""
+    """``/v1/topology``: the places with their members, and the counts of all kinds."""
 
     def __init__(self, service: Service) -> None:
         most = min(MAX_ENTRIES, service.max_limit)
         query = {
             "limit": schemas.limit(most, "The maximum number of entries of each kind.", default=most),
             "search": schemas.SHORT_TEXT
-            | {"description": "Only entries whose id contains this text, in upper or lower case."},
+            | {"description": "Only entries whose id or name contains this text, in upper or lower case."},
             **PARAMETERS,
         }  # fmt: skip
         self._service = service
-        self._groups = [group for group in GROUPS if group.kind in service.kinds]
-        read = {name for group in self._groups for name in (group.kind, *group.members)}
-        self._kinds_read = sorted(read & service.kinds.keys())
+        self._groups = groups_of(service.kinds)
+        grouped = {name for group in self._groups for name in (group.kind, *group.members)}
+        self._others = [kind for name, kind in service.kinds.items() if name not in grouped]
         self.on_get = operation(
-            summary="Show hosts and clusters with their members, problems first",
+            summary="Show hosts, clusters and other places with their members, problems first",
             rule=Rule("topology:show", ADMIN_OR_SYSTEM_READER),
             query=query,
             responses={200: Answer(_TOPOLOGY, headers=(AS_OF_HEADER,))},
@@ -146,59 +165,85 @@ class Topology:
     def show(self, call: Call) -> None:
         """Answers with all groups at one seq, now or as they were."""
         service, search, limit = self._service, call.query.get("search", "").lower(), call.query["limit"]
-        with service.source(call, self._kinds_read) as source:
-            groups = [_group(service, source.connection, g, call.context, search, limit) for g in self._groups]
-        call.answer({"groups": groups, **source.about()})
+        with service.source(call, sorted(service.kinds)) as source:
+            reading = _Reading(service, source.connection, call.context)
+            groups = [reading.group(group, search, limit) for group in self._groups]
+            reading.count(self._others)
+        kinds = {name: reading.kinds[name] for name in service.kinds}
+        call.answer({"groups": groups, "kinds": kinds, **source.about()})
 
 
-def _group(
-    service: Service, connection: sa.Connection, group: TopologyGroup, context: RequestContext, search: str, limit: int
-) -> dict[str, Any]:
-    counts = {
-        name: _count_members(service, connection, service.kinds[name], field, context)
-        for name, field in group.members.items()
-        if name in service.kinds and field in service.kinds[name].fields
-    }
-    kind = service.kinds[group.kind]
-    table = service.tables.entities[group.kind]
-    shown = [table.c[name] for name in ("id", *_STATUS_FIELDS) if name in table.c]
-    rows = [row._mapping for row in connection.execute(sa.select(*shown))]
-    known = {row["id"] for row in rows}
-    entries = [_entry(row, counts) for row in rows if not search or search in row["id"].lower()]
-    entries.sort(key=_sort_key)
-    members = _sum_by_state(counts, lambda _: True)
-    return {
-        "kind": kind.name,
-        "total": len(entries),
-        "troubled": sum(entry.level != "ok" for entry in entries),
-        "more": max(len(entries) - limit, 0),
-        "entries": entries[:limit],
-        "members": members,
-        "health": _sum_by_health(members),
-        "unplaced": _sum_by_state(counts, lambda owner: owner not in known),
-    }
+class _Reading:
+    """What one request reads."""
+
+    def __init__(self, service: Service, connection: sa.Connection, context: RequestContext) -> None:
+        self._service = service
+        self._connection = connection
+        self._context = context
+        self.kinds: dict[str, dict[str, int]] = {}
+        """Kind -> state -> number of entities that the caller may see, of all kinds that were read."""
+
+    def group(self, group: TopologyGroup, search: str, limit: int) -> dict[str, Any]:
+        """The entries of a group with their members, and the sums."""
+        kind = self._service.kinds[group.kind]
+        counts = {name: self._members(self._service.kinds[name], field) for name, field in group.members.items()}
+        rows = self._places(kind)
+        self.kinds[kind.name] = dict(Counter(str(row["state"] or "") for row in rows))
+        known = {row["id"] for row in rows}
+        found = [row for row in rows if not search or any(search in (row[n] or "").lower() for n in ("id", "name"))]
+        entries = [_entry(row, counts, self._service.kinds) for row in found]
+        entries.sort(key=_sort_key)
+        members = {name: self.kinds[name] for name in counts}
+        return {
+            "kind": kind.name,
+            "total": len(entries),
+            "troubled": sum(entry.level != "ok" for entry in entries),
+            "more": max(len(entries) - limit, 0),
+            "entries": entries[:limit],
+            "members": members,
+            "health": _sum_by_health(members),
+            "unplaced": _unplaced(counts, known),
+        }
+
+    def count(self, kinds: Iterable[Kind]) -> None:
+        """Counts the entities of these kinds."""
+        tables = self._service.tables.entities
+        counted = {k.name: (tables[k.name], self._state(k), self._scope(k)) for k in kinds}
+        self.kinds.update(count_kinds(self._connection, counted))
+
+    def _places(self, kind: Kind) -> list[Mapping[Any, Any]]:
+        table = self._service.tables.entities[kind.name]
+        is_named = kind.name_field is not None and self._context.hidden(kind).get(kind.name_field) != ()
+        name = table.c[kind.name_field] if kind.name_field is not None and is_named else sa.null()
+        more = [table.c[field] for field in _STATUS_FIELDS if field in table.c]
+        query = sa.select(table.c.id, name.label("name"), self._state(kind).label("state"), *more)
+        chosen = (table.c[field] == value for field, value in self._scope(kind).items())
+        return [row._mapping for row in self._connection.execute(query.where(*chosen))]
+
+    def _members(self, kind: Kind, field: str) -> Counts:
+        table = self._service.tables.entities[kind.name]
+        counts, self.kinds[kind.name] = count_by_state(
+            self._connection, table, owner=field, state=self._state(kind), only=self._scope(kind)
+        )
+        return counts
+
+    def _state(self, kind: Kind) -> sa.ColumnElement[Any]:
+        state = state_of(kind, self._service.tables.entities[kind.name])
+        return sa.literal("") if state is None else state
+
+    def _scope(self, kind: Kind) -> dict[str, str]:
+        """Column -> value of the entities of a kind that the caller may see."""
+        scope = self._context.scope if kind.is_scoped else None
+        return {} if scope is None else {PROJECT_FIELD: scope}
 
 
-def _count_members(
-    service: Service, connection: sa.Connection, kind: Kind, field: str, context: RequestContext
-) -> Counts:
-    """Counts the members of a kind that the caller may see, by owner and state."""
-    table = service.tables.entities[kind.name]
-    state = state_of(kind, table)
-    scope = context.scope if kind.is_scoped else None
-    only = {} if scope is None else {PROJECT_FIELD: scope}
-    return count_by_state(connection, table, owner=field, state=sa.literal("") if state is None else state, only=only)
-
-
-def _sum_by_state(counts: Mapping[str, Counts], chosen: Callable[[str], bool]) -> dict[str, dict[str, int]]:
-    """Sums the counts of the chosen owners: kind -> state -> number."""
-    sums: dict[str, dict[str, int]] = {kind: {} for kind in counts}
+def _unplaced(counts: Mapping[str, Counts], known: Collection[str]) -> dict[str, dict[str, int]]:
+    """Sums the counts of unknown owners: kind -> state -> number."""
+    sums: dict[str, Counter[str]] = {kind: Counter() for kind in counts}
     for kind, owners in counts.items():
-        for owner, states in owners.items():
-            if chosen(owner):
-                for state, number in states.items():
-                    sums[kind][state] = sums[kind].get(state, 0) + number
-    return sums
+        for owner in owners.keys() - known:
+            sums[kind].update(owners[owner])
+    return {kind: dict(found) for kind, found in sums.items()}
 
 
 def _sum_by_health(members: Mapping[str, Mapping[str, int]]) -> dict[str, dict[Health, int]]:
@@ -211,22 +256,24 @@ def _sum_by_health(members: Mapping[str, Mapping[str, int]]) -> dict[str, dict[H
     return sums
 
 
-_STATUS_FIELDS = ("availability_zone", "status", "state", "liveness_reason", "forced_down", "disabled_reason", "gone")
+_STATUS_FIELDS = ("availability_zone", "status", "liveness_reason", "forced_down", "disabled_reason", "gone")
 
 
-def _entry(row: Mapping[Any, Any], counts: Mapping[str, Counts]) -> _TopologyEntry:
+def _entry(row: Mapping[Any, Any], counts: Mapping[str, Counts], kinds: Mapping[str, Kind]) -> _TopologyEntry:
     members = {kind: owners.get(row["id"], {}) for kind, owners in counts.items()}
     errors = _errors(row, occupied=any(members.values()))
     warnings = _warnings(row)
     health = _sum_by_health(members)
-    for kind, numbers in health.items():
-        if bad := numbers.get("error", 0):
-            warnings.append(f"{bad} {kind if bad == 1 else kind + 's'} in error")
-    if degraded := health.get("workload", {}).get("warning", 0):
-        warnings.append(f"{degraded} {'workload' if degraded == 1 else 'workloads'} degraded")
+    for kind, states in members.items():
+        degraded = sum(number for state, number in states.items() if state.lower() == DEGRADED.lower())
+        for number, condition in ((health[kind].get("error", 0), "in error"), (degraded, "degraded")):
+            if number:
+                word = kind if number == 1 else kinds[kind].plural
+                warnings.append(f"{number} {word.replace('_', ' ')} {condition}")
     level = "error" if errors else "warning" if warnings else "ok"
     state = "down" if row.get("forced_down") else row.get("state")
-    return _TopologyEntry(row["id"], row.get("availability_zone"), state, level, errors + warnings, members, health)
+    zone = row.get("availability_zone")
+    return _TopologyEntry(row["id"], row["name"], zone, state, level, errors + warnings, members, health)
 
 
 def _errors(row: Mapping[Any, Any], *, occupied: bool) -> list[str]:
@@ -234,7 +281,7 @@ def _errors(row: Mapping[Any, Any], *, occupied: bool) -> list[str]:
     problems = []
     if row.get("forced_down"):
         problems.append("forced down")
-    elif str(row.get("state") or "").lower() in {"down", "unreachable", "disconnected", "error", "failed"}:
+    elif health_of(str(row["state"] or "")) == "error":
         reason = row.get("liveness_reason")
         problems.append(f"{row['state']}: {reason}" if reason else str(row["state"]))
     if row.get("gone") and occupied:

@@ -46,7 +46,11 @@ def field_schema(field: Field) -> Schema:
 @functools.cache
 def _fields(kind: Kind) -> Mapping[str, Schema]:
     """The schemas of a kind's fields. All schemas of the kind share them, so they are never changed."""
-    return MappingProxyType({name: field_schema(field) for name, field in kind.fields.items()})
+    found = {name: field_schema(field) for name, field in kind.fields.items()}
+    for reference in kind.references:
+        named = {"kind": reference.kind, "relation": reference.relation, "lists_dependents": reference.lists_dependents}
+        found[reference.field] = {**found[reference.field], "x-reference": named}
+    return MappingProxyType(found)
 
 
 def entity_schema(kind: Kind, more: Mapping[str, Schema] = MappingProxyType({})) -> Schema:

@@ -4,27 +4,49 @@
 from __future__ import annotations
 
 import importlib.metadata
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final, get_args
 
 import msgspec
 
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
 from watcher_sync.api.http.rules import EVERYBODY
 from watcher_sync.api.http.schemas import STRING, Schema
+from watcher_sync.model.kinds import Kind, Relation
 
 LOGIN = "/v1/login"
 """The path of the login; the link ``login`` of a version names it, if the API offers one."""
 
 _RULE = Rule("versions:show", EVERYBODY)
 
+_REFERENCE: Final[Schema] = {
+    "type": "object",
+    "required": ["kind", "relation", "lists_dependents"],
+    "properties": {
+        "kind": STRING | {"description": "The kind that the field refers to. It need not be installed."},
+        "relation": {"enum": list(get_args(Relation))},
+        "lists_dependents": {"type": "boolean", "description": "Whether the field names those that need the entity."},
+    },
+}
+
 _VERSION: Schema = {
     "type": "object",
-    "required": ["id", "status", "release", "links", "kinds"],
+    "required": ["id", "status", "release", "links", "kinds", "names", "references"],
     "properties": {
         "id": STRING,
         "status": {"enum": ["CURRENT"]},
         "release": STRING,
         "kinds": {"type": "object", "additionalProperties": STRING, "description": "kind -> path of its list"},
+        "names": {
+            "type": "object",
+            "additionalProperties": STRING,
+            "description": "kind -> the field that people call its entities by; a kind without one has its id only",
+        },
+        "references": {
+            "type": "object",
+            "additionalProperties": {"type": "object", "additionalProperties": _REFERENCE},
+            "description": "kind -> field -> what its id, or each of its ids, refers to",
+        },
         "links": {
             "type": "array",
             "items": {"type": "object", "required": ["rel", "href"], "properties": {"rel": STRING, "href": STRING}},
@@ -38,22 +60,31 @@ def release() -> str:
     return importlib.metadata.version("watcher-sync")
 
 
-def _version(kinds: dict[str, str], *, has_login: bool) -> dict[str, Any]:
+def _version(kinds: Mapping[str, Kind], *, has_login: bool) -> dict[str, Any]:
     login = [{"rel": "login", "href": LOGIN}] if has_login else []
     return {
         "id": "v1",
         "status": "CURRENT",
         "release": release(),
-        "kinds": {name: f"/v1/{plural}" for name, plural in kinds.items()},
+        "kinds": {name: f"/v1/{kind.plural}" for name, kind in kinds.items()},
+        "names": {name: kind.name_field for name, kind in kinds.items() if kind.name_field is not None},
+        "references": {name: _references(kind) for name, kind in kinds.items() if kind.references},
         "links": [{"rel": "self", "href": "/v1"}, {"rel": "describedby", "href": "/openapi.json"}, *login],
+    }
+
+
+def _references(kind: Kind) -> dict[str, dict[str, Any]]:
+    return {
+        each.field: {"kind": each.kind, "relation": each.relation, "lists_dependents": each.lists_dependents}
+        for each in kind.references
     }
 
 
 class Versions:
     """``/versions``: all versions of the API."""
 
-    def __init__(self, kinds: dict[str, str], *, has_login: bool = False) -> None:
-        """:param kinds: kind -> plural.
+    def __init__(self, kinds: Mapping[str, Kind], *, has_login: bool = False) -> None:
+        """:param kinds: the installed kinds.
 
         :param has_login: whether the API offers a login.
         """
@@ -79,9 +110,9 @@ class Versions:
 
 
 class Version1:
-    """``/v1``: version 1 of the API, with the paths of the kinds' lists."""
+    """``/v1``: version 1 of the API, with the paths, names and references of the kinds."""
 
-    def __init__(self, kinds: dict[str, str], *, has_login: bool = False) -> None:
+    def __init__(self, kinds: Mapping[str, Kind], *, has_login: bool = False) -> None:
         self._version = _version(kinds, has_login=has_login)
 
     @operation(

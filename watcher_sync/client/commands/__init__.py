@@ -9,6 +9,7 @@
 ``events``                 ``event list``, ``tail``: the journal; with ``--follow`` it waits for further changes
 ``export``                 ``export``: the entities of a kind as JSON lines, CSV or Parquet
 ``files``                  Reads the file that an option names: a secret, or an object as JSON or YAML
+``graph``                  ``graph show``, ``impact show``: what an entity needs, and what depends on it
 ``monitoring``             ``engine``, ``source``, ``inventory``, ``drift``, ``parked`` and ``quarantine``
 ``provider_binding``       ``provider binding list``, ``delete``: which sources are bound to which provider
 ``registration``           Reads the registration of a VNF instance from a file or from options

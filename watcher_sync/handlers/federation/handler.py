@@ -18,7 +18,7 @@ from __future__ import annotations
 import datetime
 import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final
 
 import msgspec
 from oslo_log import log as logging
@@ -30,7 +30,7 @@ from watcher_sync.handlers.federation.naming import first_version, led, number_o
 from watcher_sync.model.changes import NEVER, Change, Delete, Doubtful, Upsert, Version
 from watcher_sync.model.kinds import Entity, Kind
 from watcher_sync.model.scopes import EntityScope
-from watcher_sync.model.view import View, WholeView
+from watcher_sync.model.view import View
 
 LOG = logging.getLogger(__name__)
 
@@ -192,15 +192,11 @@ class FederationHandler(Handler):
         kind = _kind_of(event, view)
         if kind is None or event.envelope == KNOWN_BEFORE:
             return
-        assert isinstance(view, WholeView)
         prefix = prefix_of(event.origin)
         listed = event.read(_Listed)
-        known = view.ids_with_prefix(kind.name, prefix)
-        lost = [
-            entity
-            for each in sorted(known - {prefix + one for one in listed.ids})
-            if (entity := view.get(kind.name, each)) is not None and is_declared(kind, entity)
-        ]
+        known = {entity.id: entity for entity in view.all(kind.name, prefix)}
+        gone = sorted(known.keys() - {prefix + one for one in listed.ids})
+        lost = [known[each] for each in gone if is_declared(kind, known[each])]
         if refuses_deletes(len(lost), len(known), listed.max_delete_percent):
             yield Doubtful(kind.name, lost[0].id)
             return
@@ -329,5 +325,4 @@ def _kind_of(event: Event, view: View) -> Kind | None:
     """
     if not event.origin:
         raise InvalidEvent("origin: missing, so the event is of no site")
-    # A check of the protocol would cost as much as the rest of an event.
-    return cast(WholeView, view).kinds.get(event.type.split(".")[1])
+    return view.kinds.get(event.type.split(".")[1])

@@ -24,7 +24,7 @@ from watcher_sync.events import KUBERNETES_WATCH, NATIVE, Actor, Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.base import Handler
 from watcher_sync.handlers.kubernetes.payloads import ClusterState, Listed, read
-from watcher_sync.model.changes import Change, Delete, Upsert, Version, absent
+from watcher_sync.model.changes import Change, Delete, Upsert, Version, absent, after, is_after
 from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import CustomObject, Pod, Workload
 from watcher_sync.model.scopes import EntityScope
@@ -413,11 +413,8 @@ def _trace(pod: Pod, version: Version, view: View) -> Upsert | None:
 
 
 def _after(written: Version, version: Version) -> Version:
-    """A version that is newer than the written one: the event's own, or else the written one with a count."""
-    if version > written:
-        return version
-    base, _, count = written.partition("~")
-    return Version(f"{base}~{int(count or 0) + 1:09d}")
+    """A version that is newer than the written one: the event's own, or else the one just after it."""
+    return version if version > written else after(written)
 
 
 # Versions
@@ -444,14 +441,14 @@ def _epoch(epoch: int) -> str:
 def _older(entity: Entity, listed: Listed, position: int, version: Version) -> bool:
     """Whether an entity is in the scope of a listing, and was last written before it.
 
-    What a reconciliation wrote, with a ``~`` in its version, has no place in the order of the source: the
-    resourceVersions decide. So a listing says that an object is gone only if it could have seen it.
+    What a reconciliation wrote has no place in the order of the source: the resourceVersions decide. So a listing says
+    that an object is gone only if it could have seen it.
     """
     inside = listed.namespace is None or listed.namespace == getattr(entity, "namespace", None)
     written = entity.versions[position]
     if not inside or written >= version:
         return False
-    return "~" not in written or _is_not_above(getattr(entity, "resource_version", None), listed.resource_version)
+    return not is_after(written) or _is_not_above(getattr(entity, "resource_version", None), listed.resource_version)
 
 
 def _is_not_above(version: str | None, limit: str | None) -> bool:

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from watcher_sync.model.kinds import Entity, Kind, Kinds, Reference
 from watcher_sync.model.kubernetes import CustomObject, Pod, VnfInstance, Workload
-from watcher_sync.model.table import index_values
 from watcher_sync.model.view import View
 from watcher_sync.model.visibility import Hidden, seen
 from watcher_sync.model.vnf.workloads import Getter, WorkloadIndex, add_names_above, workloads_of
@@ -213,7 +212,13 @@ def resource_document(kind: Kind, entity: Entity, *, full: bool, hidden: Hidden)
         value = getattr(entity, field)
         if value is not None and hidden.get(field) != ():
             document["name" if field in _NAME_FIELDS else field] = value
-    if references := list(_references(kind, entity, hidden)):
+    references = []
+    for each in _needed(kind):
+        value = getattr(entity, each.field)
+        if value and hidden.get(each.field) != ():
+            edge = {"field": each.field, "relation": each.relation, "kind": each.kind}
+            references += [edge | {"id": one} for one in ((value,) if value.__class__ is str else value)]
+    if references:
         document["references"] = references
     status = {}
     for field in status_fields(kind, full):
@@ -240,13 +245,6 @@ def document_fields(kind: Kind, full: bool) -> frozenset[str]:
 def _needed(kind: Kind) -> tuple[Reference, ...]:
     """Return the references to what an entity depends on, but for those that its place tells."""
     return tuple(r for r in kind.references if not r.lists_dependents and r.field not in _PLACE_FIELDS)
-
-
-def _references(kind: Kind, entity: Entity, hidden: Hidden) -> Iterator[dict[str, str]]:
-    for each in _needed(kind):
-        if hidden.get(each.field) != ():
-            for referred in index_values(getattr(entity, each.field)):
-                yield {"field": each.field, "relation": each.relation, "kind": each.kind, "id": referred}
 
 
 @functools.cache

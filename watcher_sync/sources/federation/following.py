@@ -81,7 +81,9 @@ class RegionFollower(abc.ABC):
         self._guard = guard
         self._backoff = Backoff(FIRST_PAUSE_SECONDS, backoff_max, uniform=jitter)
         self._outage: type[Exception] | None = None
-        """The sort of the reason that was logged last; None: the source is connected, or was not yet."""
+        """The sort of the last reason; None: the source is connected, or was not yet."""
+        self.on_state: Callable[[], object] = bool
+        """Is called after each change of the state."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"source-{site.source}", daemon=True)
 
@@ -174,19 +176,17 @@ class RegionFollower(abc.ABC):
             return False
         self.state, self.detail = SourceState.CONNECTED, ""
         self.connections += 1
-        LOG.info("source %s: connected to the region", self._site.source)
+        self.on_state()
         return True
 
     def _disconnect(self, reason: Exception, sort: type[Exception] | None = None) -> None:
-        """Show the reason. Log the first one of an outage, and any that is no outage.
+        """Show the reason, and report it.
 
         :param sort: of the outage, whatever shows it; None: the type of the reason.
         """
         why = str(reason) or type(reason).__name__
         if (self.state, self.detail) == (SourceState.DISCONNECTED, why):
             return
-        sort = sort or type(reason)
-        level = logging.DEBUG if self._outage is sort else logging.WARNING
-        LOG.log(level, "source %s: disconnected, retrying: %s", self._site.source, why)
-        self._outage = sort
+        self._outage = sort or type(reason)
         self.state, self.detail = SourceState.DISCONNECTED, why
+        self.on_state()

@@ -58,6 +58,7 @@ class RegionSource(Source):
     def start(self, emit: Emit) -> None:
         """Start the follower; returns at once."""
         self._follower = self.make_follower(emit, read_cursor(self.saved_cursor).read_by(self.stored_fields))
+        self._follower.on_state = self.log_state
         self._follower.start()
 
     def ack(self, events: Sequence[Event]) -> None:

@@ -193,12 +193,12 @@ class KubernetesSource(Source):
                 self._listed_at, self._reported_unlisted = synced_at, self._unlisted()
                 # A refresh may have reported a later time than that of the listings.
                 synced_at = max((at for at in (synced_at, self._reported_sync) if at is not None), default=None)
+        if is_new_state:
+            self.log_state()
         if is_new_state and state is SourceState.CONNECTED:
-            LOG.info("source %s: cluster %s connected", self.name, self.cluster)
             version = self._server_version()
             self._emit_cluster_event("connected", {"state": "connected", "detail": None, "version": version})
         elif is_new_state:
-            LOG.warning("source %s: cluster %s disconnected: %s", self.name, self.cluster, self._detail())
             self._emit_cluster_event("disconnected", {"state": "disconnected", "detail": self._detail()})
         if is_new_sync:
             self._emit_synced(synced_at)

@@ -21,7 +21,7 @@ from oslo_log import log as logging
 
 from watcher_sync.events import CLOUD_EVENTS, Event
 from watcher_sync.exceptions import ConfigError, SourceError
-from watcher_sync.sources.base import SourceStatus
+from watcher_sync.sources.base import SourceState, SourceStatus
 from watcher_sync.sources.nats import settings
 from watcher_sync.sources.nats.connection import close, connect, describe
 from watcher_sync.sources.nats.cursor import StreamCursor, read_cursor, read_start
@@ -80,8 +80,10 @@ class NatsJetStreamSource(SessionSource):
         return True
 
     def status(self) -> SourceStatus:
-        """The figures of this moment, with what the stream lost in the detail."""
+        """The figures of this moment, with what the stream lost in the detail while connected."""
         status = super().status()
+        if status.state is not SourceState.CONNECTED:
+            return status
         detail = "; ".join(text for text in (status.detail, self._history.lost) if text)
         return msgspec.structs.replace(status, detail=detail)
 

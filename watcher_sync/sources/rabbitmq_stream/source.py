@@ -17,7 +17,7 @@ from oslo_log import log as logging
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.sources.base import IntakeClosed, SourceStatus
+from watcher_sync.sources.base import IntakeClosed, SourceState, SourceStatus
 from watcher_sync.sources.rabbitmq.queues import Queue
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 from watcher_sync.sources.rabbitmq_stream import settings
@@ -102,9 +102,9 @@ class RabbitMQStreamSource(RabbitMQSource):
         self._redelivery.join(min(_STOP_SECONDS, deadline - time.monotonic()))
 
     def status(self) -> SourceStatus:
-        """The figures of this moment, with what was missing in the stream in the detail."""
+        """The figures of this moment, with what was missing in the stream in the detail while connected."""
         status, gaps = super().status(), self.queue.gaps.total
-        if not gaps.count:
+        if not gaps.count or status.state is not SourceState.CONNECTED:
             return status
         detail = "; ".join(text for text in (status.detail, f"events are lost: {gaps.note}") if text)
         return msgspec.structs.replace(status, detail=detail)

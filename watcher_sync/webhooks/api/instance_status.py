@@ -11,7 +11,7 @@ workloads of a namespace that belongs to no project, it sees name, phase and num
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any, Final, get_args
 
 from watcher_sync.api.http import schemas
@@ -143,6 +143,7 @@ class _ScopedView:
 
     def __init__(self, view: View, scope: str | None) -> None:
         """:param scope: the only project whose entities are shown; None: all."""
+        self.kinds = view.kinds
         self._view = view
         self._scope = scope
 
@@ -154,6 +155,10 @@ class _ScopedView:
     def by(self, kind: str, index: str, value: Any) -> Collection[Entity]:
         """The entities that the caller sees and whose indexed field has this value."""
         return [entity for entity in self._view.by(kind, index, value) if self._shows(entity)]
+
+    def all(self, kind: str, prefix: str = "") -> Iterator[Entity]:
+        """The entities of a kind that the caller sees. O(entities of the kind)."""
+        return filter(self._shows, self._view.all(kind, prefix))
 
     def _shows(self, entity: Entity) -> bool:
         return self._scope is None or project_of(entity) in (None, self._scope)

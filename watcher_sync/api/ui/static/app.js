@@ -7,7 +7,7 @@ import { Changes } from "./changes.js";
 import { Drifts } from "./drifts.js";
 import { Engines } from "./engines.js";
 import { Entity } from "./entity.js";
-import { clock, count, number } from "./format.js";
+import { clock, number } from "./format.js";
 import { Held } from "./held.js";
 import { Leases } from "./leases.js";
 import { LoggedIn, Login } from "./login.js";
@@ -73,14 +73,15 @@ function Lost({ live }) {
   </div>`;
 }
 
-function Figures({ topology }) {
+function Figures({ topology, names }) {
   const groups = topology?.groups || [];
   const parts = [];
   for (const group of groups) {
     if (!group.total) continue;
-    parts.push(count(group.total, group.kind === "compute_node" ? "host" : group.kind));
+    parts.push(names.count(group.total, group.kind));
     for (const [kind, states] of Object.entries(group.members)) {
-      parts.push(count(Object.values(states).reduce((all, n) => all + n, 0), kind));
+      const all = Object.values(states).reduce((sum, n) => sum + n, 0);
+      if (all) parts.push(names.count(all, kind));
     }
   }
   const troubled = groups.reduce((all, group) => all + group.troubled, 0);
@@ -144,7 +145,7 @@ class App extends Component {
     const here = (rest, parameters) => show({ view: place.view, rest, settings: { ...parameters, ...then } }, { replace: rest === place.rest });
     switch (place.view) {
       case "table":
-        return html`<${Table} ...${shared} kind=${place.rest || "instance"} settings=${settings} show=${here} />`;
+        return html`<${Table} ...${shared} kind=${place.rest || this.firstKind()} settings=${settings} show=${here} />`;
       case "vnfs":
         return html`<${Vnfs} ...${shared} settings=${settings} show=${here} />`;
       case "services":
@@ -164,8 +165,17 @@ class App extends Component {
         return html`<${Topology} topology=${state.topology} problem=${state.topologyProblem}
           retry=${state.topologyRetry.next} again=${this.askTopology} search=${state.search}
           found=${state.found} foundProblem=${state.foundProblem}
-          selected=${this.selected()} open=${open} searchFor=${this.searchFor} />`;
+          selected=${this.selected()} open=${open} names=${state.names} kinds=${state.kinds} asOf=${this.state.asOf} searchFor=${this.searchFor} />`;
     }
+  }
+
+  /** The kind whose list is shown first: of those that have entities, the first that runs on another. */
+  firstKind() {
+    const { kinds, names, topology } = state;
+    const all = Object.keys(kinds);
+    const full = all.filter((kind) => Object.keys(topology?.kinds[kind] ?? {}).length);
+    const runs = (kind) => Object.values(names.references[kind] ?? {}).some((one) => one.relation === "runs_on" && one.kind !== kind);
+    return full.find(runs) ?? full[0] ?? all.find(runs) ?? "";
   }
 
   selected() {
@@ -179,7 +189,7 @@ class App extends Component {
     return html`
       <header class="bar">
         <h1>watcher_sync</h1>
-        <${Figures} topology=${state.topology} />
+        <${Figures} topology=${state.topology} names=${state.names} />
         ${!locked && html`<${Live} live=${state.live} seq=${state.seq} leaderless=${state.leaderless()} />`}
         <${LoggedIn} leave=${this.leave} />
         <${Theme} />

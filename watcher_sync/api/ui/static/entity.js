@@ -1,38 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// One entity: its fields, what stands on it, and what happened to it, the latest first. It follows the entity's
+// One entity: its fields, its relations, and what happened to it, the latest first. It follows the entity's
 // changes while it is open, or shows the entity as it was at a moment.
 import { Component, createRef, html, Pure, Trouble } from "./html.js";
-import { Problem, get, listIn, query } from "./api.js";
+import { Problem, get, query } from "./api.js";
 import { clock, count, deltaLines, isTime, number, plain, shown, words } from "./format.js";
-import { exactly } from "./filters.js";
-import { health, hasHealth, look, LOOKS } from "./health.js";
-import { NAME_FIELD, Ref } from "./names.js";
+import { health, hasHealth, look } from "./health.js";
+import { Refs } from "./names.js";
 import { Relations } from "./relations.js";
 import { Time } from "./times.js";
 import { SHOWN, VnfDetail } from "./vnf_detail.js";
-import { rove, settleIn } from "./roving.js";
 
-const REFERENCES = { host: "compute_node", source_host: "compute_node", hosts: "compute_node", cluster: "cluster", workload: "workload",
-  workload_uid: "workload" };
-const MEMBERS = {
-  compute_node: [{ kind: "instance", by: "host", fields: "id,name,state,task_state,power_state" }],
-  cluster: [{ kind: "vnf_instance", by: "cluster" }, { kind: "workload", by: "cluster" }, { kind: "pod", by: "cluster" }],
-  workload: [{ kind: "pod", by: "workload_uid" }],
-};
-/** Whose relations are drawn. */
-const RELATED = new Set(["compute_node", "instance", "workload", "pod", "vnf_instance"]);
 const PAGES = 10;
 
-const title = (kind) => `${kind[0].toUpperCase()}${words(kind).slice(1)}s`;
-
-function Value({ field, value, open, own, names }) {
-  const kind = REFERENCES[field];
-  if (kind && kind !== own && value && value.length) {
-    const all = Array.isArray(value) ? value : [value];
-    return html`${all.map(
-      (id, i) => html`${i > 0 && ", "}<${Ref} kind=${kind} id=${id} names=${names} open=${open} />`,
-    )}`;
-  }
+function Value({ kind, field, value, open, names }) {
+  const reference = names?.reference(kind, field);
+  if (reference && value?.length) return html`<${Refs} kind=${reference.kind} value=${value} names=${names} open=${open} />`;
   if (isTime(value)) return html`<${Time} value=${value} />`;
   if (Array.isArray(value) && value.some((one) => one && typeof one === "object")) {
     return html`<ul class="list">${value.map((one, i) => html`<li key=${i}><${Value} field="" value=${one} /></li>`)}</ul>`;
@@ -59,64 +41,11 @@ class Fields extends Pure {
       <dl class="fields">
         ${set.map(
           ([name, value]) => html`<div key=${name}><dt>${words(name)}</dt>
-            <dd><${Value} field=${name} value=${value} own=${kind} open=${open} names=${names} /></dd></div>`,
+            <dd><${Value} field=${name} kind=${kind} value=${value} open=${open} names=${names} /></dd></div>`,
         )}
       </dl>
       ${(left > 0 || all) && html`<button type="button" class="link quiet" onClick=${() => this.setState({ all: !all })}>
         ${all ? "Hide fields without a value" : `Show ${count(left, "field")} more, unset or no`}</button>`}`;
-  }
-}
-
-function Condition({ kind, entity }) {
-  const { look: how, word, why } = health(kind, entity);
-  return html`<span class=${`state ${how}`} title=${why || null}>${word}</span>`;
-}
-
-/** Members in a list, those with problems first. */
-class Members extends Component {
-  state = { rows: null, next: null, problem: null };
-  box = createRef();
-
-  componentDidMount() {
-    this.ask();
-  }
-
-  componentDidUpdate(before) {
-    if (before.version !== this.props.version) this.ask();
-    settleIn(this.box.current, ".member");
-  }
-
-  ask = async (next) => {
-    const { kind, id, member, path, asOf } = this.props;
-    const asked = { [member.by]: exactly(id), ...(member.fields ? { fields: member.fields } : {}), ...(asOf ? { as_of: asOf } : {}) };
-    try {
-      const page = await get(next || `${path}?${query(asked)}`);
-      const name = listIn(page);
-      const rows = next ? [...this.state.rows, ...page[name]] : page[name];
-      this.setState({ rows, next: page.next, problem: null });
-    } catch (problem) {
-      if (!(problem instanceof Problem)) throw problem;
-      this.setState({ problem, kind });
-    }
-  };
-
-  render({ member, open }, { rows, next, problem }) {
-    const rank = (row) => LOOKS.indexOf(health(member.kind, row).look);
-    const sorted = [...(rows || [])].sort((a, b) => rank(a) - rank(b));
-    return html`
-      <h3>${title(member.kind)} ${rows && html`<span class="figure">${number(rows.length)}${next ? "+" : ""}</span>`}</h3>
-      ${problem && html`<p class="problem">${problem.message}</p>`}
-      ${rows && !rows.length && html`<p class="none">None.</p>`}
-      <ul class="members" ref=${this.box} onKeyDown=${(event) => rove(event, ".member")}>
-        ${sorted.map(
-          (row) => html`<li key=${row.id}>
-            <button type="button" tabindex="-1" class="member" onClick=${() => open(member.kind, row.id)}>
-              <span class="name">${row.name || row.id}</span>
-              <${Condition} kind=${member.kind} entity=${row} />
-            </button></li>`,
-        )}
-      </ul>
-      ${next && html`<button type="button" class="link" onClick=${() => this.ask(next)}>Load more</button>`}`;
   }
 }
 
@@ -168,7 +97,7 @@ export class Entity extends Component {
     const { kind, id, asOf } = this.props;
     if (asOf) return;
     const own = row.kind === kind && row.id === id;
-    const near = Object.values(row.delta).some((pair) => pair.includes(id));
+    const near = Object.values(row.delta).some((pair) => pair.some((value) => value === id || (Array.isArray(value) && value.includes(id))));
     if (!own && !near) return;
     this.due ??= setTimeout(() => {
       this.due = null;
@@ -185,7 +114,7 @@ export class Entity extends Component {
     const [entity, history] = await Promise.allSettled([get(then), this.history(own)]);
     if (mine !== this.asked) return;
     for (const { reason } of [entity, history]) if (reason && !(reason instanceof Problem)) throw reason;
-    const gone = entity.reason?.status === 404 && history.status === "fulfilled";
+    const gone = entity.reason?.status === 404;
     this.setState({
       entity: entity.value ?? null,
       history: history.value?.rows ?? [],
@@ -208,10 +137,11 @@ export class Entity extends Component {
     return { rows: rows.reverse(), more: Boolean(next) };
   }
 
-  render({ kind, id, open, close, paths, names, watch, asOf, moment }, { entity, history: all, more, problem, gone, version }) {
+  render({ kind, id, open, close, paths, names, named, watch, asOf, moment }, { entity, history: all, more, problem, gone, version }) {
     const upto = asOf ? (moment?.seq ?? Number(asOf)) : Infinity;
     const history = all.filter(({ seq }) => seq <= upto);
-    const name = kind === "provider" ? null : entity?.[NAME_FIELD[kind] || "name"];
+    const name = entity?.[names.fields[kind]];
+    const missing = !paths[kind] && Object.keys(paths).length > 0;
     const how = entity && hasHealth(kind, entity) ? health(kind, entity) : null;
     return html`
       <aside class="entity pane" aria-labelledby="entity-title">
@@ -219,27 +149,21 @@ export class Entity extends Component {
           <div class="entity-head">
             <p class="kind">${words(kind)}</p>
             <h2 id="entity-title" tabindex="-1" ref=${this.head}>${name || id}</h2>
-            ${name && html`<p class="id">${id}</p>`}
+            ${name && name !== id && html`<p class="id">${id}</p>`}
           </div>
           <button type="button" class="icon" onClick=${close} aria-keyshortcuts="Escape" title="Close (Escape)">
             <span aria-hidden="true">×</span><span class="sr">Close</span></button>
         </header>
         <div class="pane-body">
           ${problem && html`<${Trouble} problem=${problem} />`}
-          ${gone && html`<p class="note">${asOf ? "It did not exist at this moment." : `It was deleted at ${history[0] ? clock(history[0].time) : "some time"}.`}</p>`}
+          ${missing && html`<p class="note">This kind is not installed.</p>`}
+          ${gone && html`<p class="note">${asOf ? "It did not exist at this moment." : history[0]?.change === "deleted" ? `It was deleted at ${clock(history[0].time)}.` : "The model does not have it."}</p>`}
           ${how && html`<p class="health"><span class=${`state ${how.look}`}>${how.word}</span>${how.why && kind !== "vnf_instance" && html` <span>${how.why}</span>`}</p>`}
-          ${entity && kind === "vnf_instance" && html`<${VnfDetail} vnf=${entity} kinds=${paths} open=${open} watch=${watch} asOf=${asOf} />`}
+          ${entity && kind === "vnf_instance" && html`<${VnfDetail} vnf=${entity} kinds=${paths} names=${names} open=${open} watch=${watch} asOf=${asOf} />`}
           ${entity && kind === "vnf_instance" && html`<h3>Registration</h3>`}
-          ${entity && html`<${Fields} kind=${kind} entity=${entity} open=${open} names=${names} />`}
-          ${entity && RELATED.has(kind) && html`<${Relations} kind=${kind} entity=${entity} kinds=${paths} version=${version} open=${open} watch=${watch} asOf=${asOf} />`}
-          ${entity &&
-          (MEMBERS[kind] || [])
-            .filter((member) => paths[member.kind])
-            .map(
-              (member) => html`<${Members} key=${member.kind} kind=${kind} id=${id} member=${member}
-                path=${paths[member.kind]} version=${version} open=${open} asOf=${asOf} />`,
-            )}
-          ${(entity || gone) && html`<${History} rows=${history} more=${more} />`}
+          ${entity && html`<${Fields} kind=${kind} entity=${entity} open=${open} names=${names} named=${named} kinds=${paths} />`}
+          ${entity && html`<${Relations} kind=${kind} id=${id} names=${names} version=${version} open=${open} watch=${watch} asOf=${asOf} />`}
+          ${(entity || history.length > 0) && html`<${History} rows=${history} more=${more} />`}
         </div>
       </aside>`;
   }

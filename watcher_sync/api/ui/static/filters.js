@@ -46,9 +46,8 @@ export function parseFilters(text, name = "name") {
   return found;
 }
 
-/** The parameter of the filter of exactly this value: an id such as `in:compute-1` begins like an operator. */
-export const exactly = (value) => `eq:${value}`;
-
-/** The filter of one value, as a person would write it. */
-export const filterOf = (field, value) =>
-  `${field}=${/[\s"]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : value}`;
+/** The filter of exactly one value, as a person would write it. One such as `in:compute-1` begins like an operator. */
+export function filterOf(field, value) {
+  const text = /^[a-z]+:/.test(value) ? `eq:${value}` : value;
+  return `${field}=${/[\s"]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text}`;
+}

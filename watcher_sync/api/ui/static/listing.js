@@ -5,7 +5,6 @@ import { Asking } from "./asking.js";
 import { Problem, get, listIn } from "./api.js";
 import { BadFilter, parseFilters } from "./filters.js";
 import { html, Trouble } from "./html.js";
-import { NAME_FIELD } from "./names.js";
 import { number, words } from "./format.js";
 import { describe } from "./schema.js";
 
@@ -33,7 +32,7 @@ function Fields({ filters, id }) {
 }
 
 /**
- * Properties: kind, path, columns ({field, title, cell}), settings (of the address), onSettings(parameters), watch, more
+ * Properties: kind, path, names, columns ({field, title, cell}), settings (of the address), onSettings(parameters), watch, more
  * (asked for beside each page: async (rows, asOf) => state).
  */
 const read = (settings) => ({ filter: settings.get("q") || "", sort: settings.get("sort") || "", asOf: settings.get("as_of") || "" });
@@ -53,13 +52,13 @@ export class Listing extends Asking {
   }
 
   async load() {
-    const { kind, path, settings, more } = this.props;
+    const { kind, path, settings, more, names } = this.props;
     const { filter, sort, asOf } = read(settings);
     if (!path) return {};
     describe(path).then((found) => path === this.props.path && this.setState(found));
     const asked = new URLSearchParams({ limit: PAGE });
     try {
-      for (const [name, value] of parseFilters(filter, NAME_FIELD[kind] ?? (kind === "compute_node" || kind === "cluster" ? "id" : "name"))) {
+      for (const [name, value] of parseFilters(filter, names.fields[kind] ?? "id")) {
         asked.append(name, value);
       }
     } catch (error) {
@@ -106,7 +105,7 @@ export class Listing extends Asking {
     super.componentWillUnmount();
   }
 
-  render({ kind, columns, settings, path }, { rows, from, next, markers, problem, typed, wrong, filters, sorts, ...more }) {
+  render({ kind, columns, settings, path, names }, { rows, from, next, markers, problem, typed, wrong, filters, sorts, ...more }) {
     const { filter, sort } = read(settings);
     const shown = typeof columns === "function" ? columns(rows || []) : columns;
     return html`
@@ -117,13 +116,13 @@ export class Listing extends Asking {
           aria-invalid=${wrong ? "true" : null} aria-describedby=${wrong ? "filter-wrong" : null} />
       </form>
       ${wrong && html`<p class="problem" id="filter-wrong" role="alert">${wrong}</p>`}
-      ${problem && html`<${Trouble} problem=${problem} refused=${`${words(kind)}s are not for this token.`} />`}
+      ${problem && html`<${Trouble} problem=${problem} refused=${`${names.title(kind)} are not for this token.`} />`}
       <${Fields} filters=${filters} id="filter-help" />
       ${!rows && !problem && !wrong && html`<p class="none">${path ? "Loading…" : "There is no such kind."}</p>`}
       ${rows && !rows.length && html`<p class="none" role="status">${filter ? "Nothing matches the filter." : "There are none."}</p>`}
       ${rows?.length > 0 &&
       html`<table class="data" data-kind=${kind}>
-          <caption class="sr">${words(kind)}s</caption>
+          <caption class="sr">${names.plural(kind)}</caption>
           <thead><tr>${shown.map((column) => html`<${Head} key=${column.field} column=${column} sort=${sort || "id"}
             sortable=${sorts.has(column.field)} onSort=${this.sortBy} />`)}</tr></thead>
           <tbody>${rows.map(

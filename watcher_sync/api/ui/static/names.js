@@ -1,23 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// How entities are called. What is shown by its id asks for its name here; the API is asked for many at once.
+// What kinds declare: what they and their entities are called, and which fields refer to entities. What is shown by its
+// id asks for its name here; the API is asked for many at once.
 import { Problem, getPages, listIn, query } from "./api.js";
-import { Component, html } from "./html.js";
+import { html } from "./html.js";
+import { number, words } from "./format.js";
 
-/** The field that has the name of an entity; a kind that is not here has `name`. */
-export const NAME_FIELD = { provider_binding: "source", service_type_instance: "instance_name" };
-const NAMELESS = new Set(["compute_node", "cluster", "provider"]);
 const MOST = 50;
 const KEPT = 5000;
 
 export class Names {
   /**
-   * @param pathOf gives the path of a kind's list; undefined where it is not known.
-   * @param onNew  called when names became known.
+   * @param onNew called when names became known.
+   * @param isPast whether the past is shown: the names are those of the present.
    */
-  constructor(pathOf, onNew) {
-    this._pathOf = pathOf;
+  constructor(onNew, isPast) {
     this._onNew = onNew;
+    this._isPast = isPast;
+    this.declare({ kinds: {}, names: {}, references: {} });
     this.forget();
+  }
+
+  /** What `GET /v1` says of the kinds. */
+  declare({ kinds, names, references }) {
+    Object.assign(this, { paths: kinds, fields: names, references });
+  }
+
+  /** What a field of a kind refers to: `{kind, relation}`; undefined: it refers to nothing. */
+  reference(kind, field) {
+    return this.references[kind]?.[field];
+  }
+
+  /** The fields by which entities of one kind name those of another that they need. */
+  fieldsTo(kind, needed) {
+    const declared = Object.entries(this.references[kind] || {});
+    return declared.filter(([, one]) => one.kind === needed && !one.lists_dependents).map(([field]) => field);
+  }
+
+  /** A kind in words: "storage pools". */
+  plural(kind) {
+    return words(this.paths[kind]?.split("/").at(-1) ?? `${kind}s`);
+  }
+
+  title(kind) {
+    const text = this.plural(kind);
+    return text.charAt(0).toUpperCase() + text.slice(1);
+  }
+
+  count(n, kind) {
+    return `${number(n)} ${n === 1 ? words(kind) : this.plural(kind)}`;
   }
 
   forget() {
@@ -28,12 +58,18 @@ export class Names {
   /** The name; null where it has none, undefined where it is not known yet. Then it is asked for. */
   of(kind, id) {
     const key = `${kind}/${id}`;
-    if (NAMELESS.has(kind)) return null;
     const name = this._known.get(key);
     if (name === undefined && id) this._wanted.set(key, { kind, id });
     return name;
   }
 
+  /** Why an entity cannot be opened; empty: it can be, as far as it is known. */
+  absence(kind, id) {
+    if (!this.paths[kind]) return `The kind ${words(kind)} is not installed`;
+    return this.of(kind, id) === false && !this._isPast() ? "The model does not have it" : "";
+  }
+
+  /** @param name false where there is no such entity. */
   learn(kind, id, name) {
     if (this._known.size > KEPT) this._known.clear();
     this._known.set(`${kind}/${id}`, name);
@@ -44,7 +80,7 @@ export class Names {
   async ask() {
     const byKind = new Map();
     for (const { kind, id } of this._wanted.values()) {
-      if (!this._pathOf(kind)) continue;
+      if (!this.paths[kind]) continue;
       const ids = byKind.get(kind) || [];
       if (ids.length < MOST && !id.includes(",")) byKind.set(kind, [...ids, id]);
     }
@@ -53,12 +89,12 @@ export class Names {
   }
 
   async _askFor(kind, ids) {
-    const field = NAME_FIELD[kind] || "name";
+    const field = this.fields[kind];
     for (const id of ids) this.learn(kind, id, null);
     try {
-      const path = this._pathOf(kind);
-      const asked = { ids: ids.map(encodeURIComponent).join(","), fields: `id,${field}` };
-      const found = await getPages(`${path}?${query(asked)}`, { pages: Infinity });
+      const asked = { ids: ids.map(encodeURIComponent).join(","), fields: field ? `id,${field}` : "id" };
+      const found = await getPages(`${this.paths[kind]}?${query(asked)}`, { pages: Infinity });
+      for (const id of ids) this.learn(kind, id, false);
       for (const row of found[listIn(found)]) this.learn(kind, row.id, row[field] ?? null);
       return true;
     } catch (error) {
@@ -68,10 +104,17 @@ export class Names {
   }
 }
 
-/** An entity by its name, where it has one; opens it. */
-export class Ref extends Component {
-  render({ kind, id, names, open, name }) {
-    const known = name ?? names.of(kind, id);
-    return html`<button type="button" class="link" title=${id} onClick=${() => open(kind, id)}>${known || id}</button>`;
-  }
+/** An entity by its name, where it has one; opens it, where there is one. */
+export function Ref({ kind, id, names, open, name }) {
+  const known = name ?? names.of(kind, id);
+  const absence = name ? "" : names.absence(kind, id);
+  if (absence) return html`<span title=${absence}>${id}</span>`;
+  return html`<button type="button" class="link" title=${id} onClick=${() => open(kind, id)}>${known || id}</button>`;
+}
+
+/** The value of a field that is a reference: one id, or a list of them. */
+export function Refs({ kind, value, names, open, most = MOST }) {
+  const ids = Array.isArray(value) ? value : [value];
+  return html`<span>${ids.slice(0, most).map((id, i) => html`${i > 0 && ", "}<${Ref} key=${id} kind=${kind} id=${id} names=${names} open=${open} />`)}${
+    ids.length > most && ` and ${number(ids.length - most)} more`}</span>`;
 }

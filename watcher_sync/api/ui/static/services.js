@@ -8,26 +8,27 @@ import { Time } from "./times.js";
 
 export class Services extends Pure {
   columns = (rows) => {
-    const { open } = this.props;
+    const { names, open } = this.props;
+    const cell = (row, field) => html`<${Cell} kind="service_type_instance" field=${field} value=${row[field]} names=${names} open=${open} />`;
     return [
-      ...leading("service_type_instance", open, rows[0] || { instance_name: "", status: "" }),
+      ...leading("service_type_instance", names, open, rows[0] || { instance_name: "", status: "" }),
       { field: "service_type", cell: (row) => row.service_type ?? "—" },
       { field: "status_message", title: "the provider says", cell: (row) => row.status_message || html`<span class="empty">—</span>` },
-      { field: "provider_name", title: "provider", cell: (row) => html`${row.provider_name ?? "—"}${row.provider_state &&
-        html` <span class=${`state ${look(row.provider_state)}`}>${row.provider_state}</span>`}` },
-      { field: "spec", title: "asked for", cell: (row) => html`<${Cell} field="spec" value=${row.spec} open=${open} />` },
+      { field: "provider_id", title: "provider", cell: (row) => html`<span>${cell(row, "provider_id")}${row.provider_state &&
+        html` <span class=${`state ${look(row.provider_state)}`}>${row.provider_state}</span>`}</span>` },
+      { field: "spec", title: "asked for", cell: (row) => cell(row, "spec") },
       { field: "updated_at", title: "last change", cell: (row) => html`<${Time} value=${row.updated_at} />` },
     ];
   };
 
   settings = (parameters) => this.props.show("", parameters);
 
-  render({ kinds, settings, watch }) {
+  render({ kinds, names, settings, watch }) {
     return html`
       <section class="services pane" aria-labelledby="services-title">
         <header class="pane-head"><h2 id="services-title">Service type instances</h2></header>
         <div class="pane-body">
-          <${Listing} kind="service_type_instance" path=${kinds.service_type_instance} columns=${this.columns} watch=${watch}
+          <${Listing} kind="service_type_instance" path=${kinds.service_type_instance} names=${names} columns=${this.columns} watch=${watch}
             settings=${settings} onSettings=${this.settings} />
         </div>
       </section>`;

@@ -8,7 +8,7 @@ import { Problem, get, getPages, query, serverTime, session, setToken, token } f
 import { momentOf } from "./as_of.js";
 import { Backoff } from "./backoff.js";
 import { leaderless } from "./engines.js";
-import { NAME_FIELD, Names } from "./names.js";
+import { Names } from "./names.js";
 import { Stream } from "./stream.js";
 
 export const KEPT = 200;
@@ -34,10 +34,10 @@ export class State {
     this.before = session(); // the names of the last login, for the next one
     this.ended = ""; // why the last token is not used any more
     this.named = 0; // grows whenever a name becomes known
-    this.names = new Names((kind) => this.kinds[kind], () => {
+    this.names = new Names(() => {
       this.named += 1;
       this.changed();
-    });
+    }, () => Boolean(this.asOf));
     this.topologyRetry = new Backoff(() => this.askTopology());
     this._forget();
     this._drawing = null;
@@ -302,9 +302,10 @@ export class State {
 
   async _askKinds() {
     try {
-      const { kinds, links } = (await get("v1")).version;
-      this.kinds = kinds;
-      this.login = links.some(({ rel }) => rel === "login");
+      const version = (await get("v1")).version;
+      this.kinds = version.kinds;
+      this.names.declare(version);
+      this.login = version.links.some(({ rel }) => rel === "login");
       this.changed();
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
@@ -390,7 +391,7 @@ export class State {
   _remember(row, at) {
     const second = Math.floor(at);
     this.rates.set(second, (this.rates.get(second) || 0) + Math.max(1, row.merged));
-    const [before, after] = row.delta[NAME_FIELD[row.kind] || "name"] || [];
-    if (after || before) this.names.learn(row.kind, row.id, after || before);
+    const [before, after] = row.delta[this.names.fields[row.kind]] || [];
+    if (after || before || row.change === "created") this.names.learn(row.kind, row.id, after || before || null);
   }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entities of any kind in a table, with the filters of the API and of the command line.
 import { html, Pure } from "./html.js";
-import { isTime, plain, words } from "./format.js";
+import { isTime, plain } from "./format.js";
 import { health, hasHealth } from "./health.js";
 import { Listing } from "./listing.js";
-import { NAME_FIELD, Ref } from "./names.js";
+import { Ref, Refs } from "./names.js";
 import { Time } from "./times.js";
 
 const COLUMNS = {
@@ -14,13 +14,13 @@ const COLUMNS = {
   workload: ["kind", "namespace", "cluster", "replicas", "ready_replicas", "labels"],
   pod: ["phase", "ready", "restarts", "node", "namespace", "cluster", "created_at"],
   vnf_instance: ["cluster", "namespace", "vnfd_id", "scale_level", "observed_at"],
-  service_type_instance: ["service_type", "provider_name", "provider_state", "status_message", "updated_at"],
-  provider: ["name", "service_type", "reason", "updated_at"],
+  service_type_instance: ["service_type", "provider_id", "provider_state", "status_message", "updated_at"],
+  provider: ["service_type", "reason", "updated_at"],
   aggregate: ["availability_zone", "hosts", "metadata"],
 };
 const UNSHOWN = new Set(["id", "seq", "state", "status", "phase", "name", "_links"]);
 const MOST = 6;
-const REFERENCES = { host: "compute_node", cluster: "cluster" };
+const IDS = 3; // of a list of references
 
 export function Health({ kind, entity }) {
   const { look, word, why } = health(kind, entity);
@@ -31,20 +31,20 @@ function Pairs({ value }) {
   return html`<span class="labels">${Object.entries(value).map(([name, one]) => html`<span key=${name}><i>${name}</i>=${plain(one)}</span>`)}</span>`;
 }
 
-export function Cell({ field, value, open }) {
+export function Cell({ kind, field, value, names, open }) {
+  const reference = names.reference(kind, field);
+  if (reference && value?.length) return html`<${Refs} kind=${reference.kind} value=${value} names=${names} open=${open} most=${IDS} />`;
   if (isTime(value)) return html`<${Time} value=${value} />`;
-  if (REFERENCES[field] && value) return html`<button type="button" class="link" onClick=${() => open(REFERENCES[field], value)}>${value}</button>`;
   if (value && typeof value === "object" && !Array.isArray(value)) return Object.keys(value).length ? html`<${Pairs} value=${value} />` : "—";
   const text = plain(value);
   return /(^|_)(id|uid)$/.test(field) && text !== "—" ? html`<code>${text}</code>` : text;
 }
 
 /** The first columns of every list: what it is called, and how it is. */
-export const leading = (kind, open, entity) => {
-  const name = NAME_FIELD[kind] || "name";
-  const named = entity && name in entity && !["provider"].includes(kind);
-  const first = { field: named ? name : "id", title: named ? "name" : "id",
-    cell: (row) => html`<${Ref} kind=${kind} id=${row.id} name=${named ? row[name] || row.id : row.id} open=${open} />` };
+export const leading = (kind, names, open, entity) => {
+  const name = entity && names.fields[kind] in entity ? names.fields[kind] : "id";
+  const first = { field: name, title: name === "id" ? "id" : "name",
+    cell: (row) => html`<${Ref} kind=${kind} id=${row.id} name=${row[name] || row.id} names=${names} open=${open} />` };
   const field = ["state", "status", "phase"].find((one) => entity && one in entity) ?? "health";
   const how = { field, title: "health", cell: (row) => html`<${Health} kind=${kind} entity=${row} />` };
   return entity && hasHealth(kind, entity) ? [first, how] : [first];
@@ -52,28 +52,30 @@ export const leading = (kind, open, entity) => {
 
 export class Table extends Pure {
   columns = (rows) => {
-    const { kind, open } = this.props;
+    const { kind, names, open } = this.props;
     const row = rows[0] || {};
-    const fields = COLUMNS[kind] || Object.keys(row).filter((name) => !UNSHOWN.has(name)).slice(0, MOST);
+    const refers = (field) => Boolean(names.reference(kind, field));
+    const others = Object.keys(row).filter((field) => !UNSHOWN.has(field) && field !== names.fields[kind]);
+    const fields = COLUMNS[kind] || others.sort((a, b) => refers(b) - refers(a)).slice(0, MOST);
     return [
-      ...leading(kind, open, row),
-      ...fields.map((field) => ({ field, cell: (one) => html`<${Cell} field=${field} value=${one[field]} open=${open} />` })),
+      ...leading(kind, names, open, row),
+      ...fields.map((field) => ({ field, cell: (one) => html`<${Cell} kind=${kind} field=${field} value=${one[field]} names=${names} open=${open} />` })),
     ];
   };
 
   settings = (parameters) => this.props.show(this.props.kind, parameters);
 
-  render({ kind, kinds, settings, watch, show }) {
+  render({ kind, kinds, names, settings, watch, show }) {
     return html`
       <section class="table pane" aria-labelledby="table-title">
         <header class="pane-head">
           <h2 id="table-title">Table</h2>
           <label>Kind <select id="kind" value=${kind} onChange=${(event) => show(event.target.value, {})}>
-            ${Object.keys(kinds).map((name) => html`<option key=${name} value=${name} selected=${name === kind}>${words(name)}s</option>`)}
+            ${Object.keys(kinds).map((name) => html`<option key=${name} value=${name} selected=${name === kind}>${names.plural(name)}</option>`)}
           </select></label>
         </header>
         <div class="pane-body">
-          <${Listing} kind=${kind} path=${kinds[kind]} columns=${this.columns} watch=${watch}
+          <${Listing} kind=${kind} path=${kinds[kind]} names=${names} columns=${this.columns} watch=${watch}
             settings=${settings} onSettings=${this.settings} />
         </div>
       </section>`;

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hosts and clusters as tiles, a mark for each of their members, problems first.
+// The number of entities of each kind, and the places (hosts, clusters, what plugins declare) as tiles with a mark for
+// each of their members, problems first.
 //
 // The marks of one state are one path, so 500 hosts of 20 instances are some 700 shapes and not 10,000. States
 // differ in shape and not in colour alone.
 import { createRef, html, Pure, Trouble } from "./html.js";
 import { Found } from "./found.js";
-import { clock, count, number, words } from "./format.js";
-import { look } from "./health.js";
+import { clock, number } from "./format.js";
+import { look, LOOKS } from "./health.js";
+import { addressOf } from "./router.js";
 import { rove, settleIn } from "./roving.js";
 
-const LOOKS = ["bad", "warn", "busy", "off", "unknown", "good"];
 const MEANINGS = { good: "active", busy: "in change", off: "off", unknown: "unknown", warn: "degraded", bad: "error" };
 const ACROSS = 10; // rows of ten can be counted at a glance
 const PITCH = 12;
 const MOST = 60;
-
-const plural = (kind, n) => (n === 1 ? words(kind) : `${words(kind)}s`);
 
 /** A mark of 9 x 9 at (x, y). */
 const MARKS = {
@@ -58,11 +57,11 @@ function Marks({ states }) {
 }
 
 /** What a screen reader says of the members: "20 instances: 18 active, 2 error". */
-function told(members) {
+function told(members, names) {
   return Object.entries(members)
     .map(([kind, states]) => {
       const parts = Object.entries(states).map(([state, n]) => `${n} ${state || "unknown"}`);
-      return `${count(sum(states), words(kind))}${parts.length ? `: ${parts.join(", ")}` : ""}`;
+      return `${names.count(sum(states), kind)}${parts.length ? `: ${parts.join(", ")}` : ""}`;
     })
     .join("; ");
 }
@@ -72,14 +71,14 @@ class Tile extends Pure {
     return props.selected !== this.props.selected || props.signature !== this.props.signature;
   }
 
-  render({ entry, kind, selected, open }) {
+  render({ entry, kind, names, selected, open }) {
     return html`
       <li>
         <button type="button" tabindex="-1" class=${`tile ${entry.level}`} aria-current=${selected ? "true" : null}
           data-id=${entry.id} onClick=${() => open(kind, entry.id)} title=${[entry.id, entry.zone, ...entry.problems].filter(Boolean).join(" · ")}>
           <span class="tile-head">
-            <span class="tile-name">${entry.id}</span>
-            <span class="sr">, ${told(entry.members)}${entry.problems.length > 0 && ";"} </span>
+            <span class="tile-name">${entry.name || entry.id}</span>
+            <span class="sr">, ${told(entry.members, names)}${entry.problems.length > 0 && ";"} </span>
             <span class="tile-count" aria-hidden="true">${number(Object.values(entry.members).reduce((all, states) => all + sum(states), 0))}</span>
           </span>
           ${Object.entries(entry.members).map(([name, states]) => html`<${Marks} key=${name} states=${states} />`)}
@@ -91,16 +90,17 @@ class Tile extends Pure {
 
 class Group extends Pure {
   tiles(entries) {
-    const { group, selected, open } = this.props;
+    const { group, names, selected, open } = this.props;
     return html`<ul class="tiles">
       ${entries.map(
-        (entry) => html`<${Tile} key=${entry.id} entry=${entry} kind=${group.kind} open=${open}
+        (entry) => html`<${Tile} key=${entry.id} entry=${entry} kind=${group.kind} names=${names} open=${open}
           signature=${JSON.stringify(entry)} selected=${selected === `${group.kind}/${entry.id}`} />`,
       )}
     </ul>`;
   }
 
-  render({ group, title }) {
+  render({ group, names }) {
+    const title = names.title(group.kind);
     const troubled = group.entries.filter((entry) => entry.level !== "ok");
     const others = group.entries.filter((entry) => entry.level === "ok");
     const lost = Object.entries(group.unplaced).filter(([, states]) => sum(states) > 0);
@@ -116,13 +116,25 @@ class Group extends Pure {
         ${group.more > 0 && html`<p class="more">${number(group.more)} more, not drawn. Search to find one of them.</p>`}
         ${lost.map(
           ([kind, states]) =>
-            html`<p class="more" key=${kind}>${number(sum(states))} ${plural(kind, sum(states))} without a place.</p>`,
+            html`<p class="more" key=${kind}>${names.count(sum(states), kind)} without a place.</p>`,
         )}
       </div>`;
   }
 }
 
-const TITLES = { compute_node: "Hosts", cluster: "Clusters" };
+/** How many entities each kind has, by state, worst first, with the list of each. */
+function Kinds({ counts, names, asOf }) {
+  const kinds = Object.entries(counts).filter(([, states]) => sum(states) > 0);
+  const rank = ([state]) => LOOKS.indexOf(look(state));
+  return html`<ul class="kinds" aria-label="Kinds" onKeyDown=${(event) => rove(event, ".kinds a")}>${kinds.map(([kind, states]) => {
+    const parts = Object.entries(states).sort((a, b) => rank(a) - rank(b) || b[1] - a[1]);
+    const stateless = parts.length === 1 && !parts[0][0];
+    return html`<li key=${kind} data-kind=${kind}>
+      <a class="link" tabindex="-1" href=${addressOf({ view: "table", rest: kind, settings: asOf ? { as_of: asOf } : null })}>${names.title(kind)}</a>
+      ${" "}<b>${number(sum(states))}</b>${!stateless && parts.map(([state, n], i) => html`${i ? ", " : ": "}<span key=${state} class=${`state ${look(state)}`}>${number(n)} ${state || "unknown"}</span>`)}
+    </li>`;
+  })}</ul>`;
+}
 
 function Legend() {
   return html`<ul class="legend" aria-label="Legend">
@@ -143,16 +155,17 @@ export class Topology extends Pure {
   box = createRef();
 
   componentDidMount() {
-    settleIn(this.box.current, ".tile");
+    this.componentDidUpdate();
   }
 
   componentDidUpdate() {
-    settleIn(this.box.current, ".tile");
+    for (const part of [".kinds a", ".tile"]) settleIn(this.box.current, part);
   }
 
-  render({ topology, problem, retry, again, search, found, foundProblem, selected, open, searchFor }) {
-    const groups = (topology?.groups || []).filter((g) => g.total > 0 || (g.kind === "compute_node" && !search));
-    const nothing = topology && groups.every((group) => group.total === 0);
+  render({ topology, problem, retry, again, search, found, foundProblem, selected, open, searchFor, names, asOf }) {
+    const groups = (topology?.groups || []).filter((group) => group.total > 0);
+    const counts = (!search && topology?.kinds) || {};
+    const nothing = topology && !groups.length && !Object.values(counts).some((states) => sum(states) > 0);
     return html`
       <section class="topology pane" aria-labelledby="topology-title">
         <header class="pane-head">
@@ -170,8 +183,9 @@ export class Topology extends Pure {
           ${search && html`<${Found} found=${found} problem=${foundProblem} open=${open} />`}
           ${!topology && !problem && html`<p class="none">Loading…</p>`}
           ${nothing && !found?.results.length && html`<p class="none">${search ? "Nothing has such a name." : "Nothing is known yet."}</p>`}
+          <${Kinds} counts=${counts} names=${names} asOf=${asOf} />
           ${groups.map(
-            (group) => html`<${Group} key=${group.kind} group=${group} title=${TITLES[group.kind] || words(group.kind)}
+            (group) => html`<${Group} key=${group.kind} group=${group} names=${names} kinds=${names.paths}
               selected=${selected} open=${open} />`,
           )}
         </div>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The VNF instances: state, levels, VDUs with ready and desired pods, and who holds the lease.
 import { html, Pure } from "./html.js";
-import { leading } from "./table.js";
+import { Cell, leading } from "./table.js";
 import { Listing } from "./listing.js";
 import { askLeases, Lease } from "./leases.js";
 import { askWorkloads, levelsOf, Replicas, vdusOf } from "./vdus.js";
@@ -9,10 +9,11 @@ import { Time } from "./times.js";
 
 export class Vnfs extends Pure {
   columns = (rows) => {
-    const { open } = this.props;
+    const { names, open } = this.props;
     return [
-      ...leading("vnf_instance", open, rows[0] || { name: "", state: "" }),
-      { field: "namespace", title: "where", cell: (row) => `${row.cluster} / ${row.namespace}` },
+      ...leading("vnf_instance", names, open, rows[0] || { name: "", state: "" }),
+      { field: "namespace", title: "where", cell: (row) => html`<span><${Cell} kind="vnf_instance" field="cluster"
+        value=${row.cluster} names=${names} open=${open} /> / ${row.namespace}</span>` },
       { field: "scale_level", title: "levels", cell: (row) => html`<span class="stack">${levelsOf(row).map(
         ({ aspect, text, off }) => html`<span key=${aspect}><i>${aspect}</i> ${text}${off && html` <span class="state warn">${off}</span>`}</span>`)}</span>` },
       { field: "vdus", title: "VDUs, ready / desired", cell: (row, { workloads }) => html`<span class="stack">${vdusOf(row, workloads).map(
@@ -31,12 +32,12 @@ export class Vnfs extends Pure {
 
   settings = (parameters) => this.props.show("", parameters);
 
-  render({ kinds, settings, watch }) {
+  render({ kinds, names, settings, watch }) {
     return html`
       <section class="vnfs pane" aria-labelledby="vnfs-title">
         <header class="pane-head"><h2 id="vnfs-title">VNF instances</h2></header>
         <div class="pane-body">
-          <${Listing} kind="vnf_instance" path=${kinds.vnf_instance} columns=${this.columns} more=${this.more} watch=${watch}
+          <${Listing} kind="vnf_instance" path=${kinds.vnf_instance} names=${names} columns=${this.columns} more=${this.more} watch=${watch}
             settings=${settings} onSettings=${this.settings} />
         </div>
       </section>`;

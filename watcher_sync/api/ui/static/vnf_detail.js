@@ -7,26 +7,27 @@ import { plain, words } from "./format.js";
 import { meaningOf } from "./health.js";
 import { askLeases, Lease } from "./leases.js";
 import { askWorkloads, levelsOf, Replicas, vdusOf } from "./vdus.js";
+import { Ref } from "./names.js";
 import { Time } from "./times.js";
 
 /** Fields of the instance that are shown here, and so not in the list of its fields. */
 export const SHOWN = new Set(["vdus", "aspects", "scale_level", "nearest_level", "observed", "vdu_results", "vnfc_resource_info",
   "vnfc_info", "vacant", "_links", "vnfInstanceName", "vnfdId", "instantiationState", "instantiatedVnfInfo", "state",
-  "vnfProvider", "vnfProductName", "vnfSoftwareVersion", "vnfdVersion", "extCpInfo"]);
+  "workload_uids", "pod_uids", "vnfProvider", "vnfProductName", "vnfSoftwareVersion", "vnfdVersion", "extCpInfo"]);
 
 
 function bounds({ initial, min, max }) {
   return `${initial} at level 0, ${min ?? 0} to ${max ?? "any number"}`;
 }
 
-function Vdus({ vdus, open }) {
+function Vdus({ vdus, names, open }) {
   return html`<table class="data">
     <caption class="sr">VDUs</caption>
     <thead><tr><th scope="col">VDU</th><th scope="col">Workload</th><th scope="col">Ready / desired</th><th scope="col">Result</th></tr></thead>
     <tbody>${vdus.map((vdu) => html`<tr key=${vdu.name}>
       <th scope="row">${vdu.name}<span class="sub">${bounds(vdu.registered)}</span></th>
       <td data-label="Workload">${vdu.workload
-        ? html`<button type="button" class="link" onClick=${() => open("workload", vdu.workload.id)}>${vdu.workload.name}</button>`
+        ? html`<${Ref} kind="workload" id=${vdu.workload.id} name=${vdu.workload.name} names=${names} open=${open} />`
         : vdu.registered.workload.name ?? plain(vdu.registered.workload.labels)}<span class="sub">${vdu.registered.workload.kind}</span></td>
       <td data-label="Ready / desired"><${Replicas} vdu=${vdu} />${vdu.counted !== null && html`<span class="sub">${vdu.counted} counted</span>`}</td>
       <td data-label="Result"><span class=${`state ${vdu.look}`}>${vdu.result}</span>${vdu.why && html`<span class="sub">${vdu.why}</span>`}</td>
@@ -34,7 +35,7 @@ function Vdus({ vdus, open }) {
   </table>`;
 }
 
-function Vnfcs({ vnf, open }) {
+function Vnfcs({ vnf, names, open }) {
   const rows = [...(vnf.vnfc_resource_info || []), ...(vnf.vacant || []).map((one) => ({ ...one, waits: true }))];
   if (!rows.length) return html`<p class="none">No pod is there.</p>`;
   return html`<ul class="vnfcs">${rows.map((one) => {
@@ -42,14 +43,14 @@ function Vnfcs({ vnf, open }) {
     return html`<li key=${one.id}>
       <span class="name">${one.waits || !one.pod?.uid
         ? "waits for a pod"
-        : html`<button type="button" class="link" onClick=${() => open("pod", one.pod.uid)}>${one.computeResource?.resourceId}</button>`}</span>
+        : html`<${Ref} kind="pod" id=${one.pod.uid} name=${one.computeResource?.resourceId} names=${names} open=${open} />`}</span>
       <span class=${`state ${flags.length ? "bad" : one.waits ? "busy" : "good"}`}>${flags.join(", ") || (one.waits ? "vacant" : "started")}</span>
       <span class="sub">${[one.vduId, one.pod?.node && `on ${one.pod.node}`].filter(Boolean).join(" ")} · vnfc <code>${one.id}</code></span>
     </li>`;
   })}</ul>`;
 }
 
-/** Properties: vnf, kinds (paths), open, watch, asOf. The journal has no leases, so the past has none here. */
+/** Properties: vnf, kinds (paths), names, open, watch, asOf. The journal has no leases, so the past has none here. */
 export class VnfDetail extends Asking {
   state = { problem: null, workloads: null, lease: null, operations: [] };
 
@@ -72,7 +73,7 @@ export class VnfDetail extends Asking {
     return (await getPages(path, { pages: Infinity })).operations.slice(-5).reverse();
   }
 
-  render({ vnf, open, asOf }, { workloads, lease, operations }) {
+  render({ vnf, names, open, asOf }, { workloads, lease, operations }) {
     return html`
       <p class="meaning"><b class="sr">Meaning: </b>${meaningOf(vnf)}</p>
       <h3>Levels</h3>
@@ -80,9 +81,9 @@ export class VnfDetail extends Asking {
       <dl class="fields">${levelsOf(vnf).map(({ aspect, text, off }) => html`<div key=${aspect}><dt>${aspect}</dt>
         <dd>${text}${off && html`, <span class="state warn">${off}</span>`}</dd></div>`)}</dl>
       <h3>VDUs</h3>
-      <${Vdus} vdus=${vdusOf(vnf, workloads)} open=${open} />
+      <${Vdus} vdus=${vdusOf(vnf, workloads)} names=${names} open=${open} />
       <h3>VNFCs and their pods</h3>
-      <${Vnfcs} vnf=${vnf} open=${open} />
+      <${Vnfcs} vnf=${vnf} names=${names} open=${open} />
       ${!asOf && html`<h3>Lease</h3>
       <p><${Lease} lease=${lease} long=${true} /></p>`}
       ${operations.length > 0 && html`<h3>Last operations</h3>
