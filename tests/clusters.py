@@ -16,7 +16,7 @@ from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.conf import opts
-from watcher_sync.dispatch import Dispatcher
+from watcher_sync.dispatch import Dispatcher, read_custom_kinds
 from watcher_sync.events import Event
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert
@@ -54,7 +54,9 @@ class Installation(Site):
             self.conf.set_override("kubeconfig", str(server.kubeconfig(folder / f"kubeconfig-{name}")), group=group)
             for option, value in options.items():
                 self.conf.set_override(option, value, group=group)
-        self.dispatcher = Dispatcher([("kubernetes", KubernetesHandler())])
+        handler = KubernetesHandler()
+        handler.custom_kinds = read_custom_kinds(self.conf)
+        self.dispatcher = Dispatcher([("kubernetes", handler)])
 
     def context(self, view: Callable[[], View] | None = None) -> Context:
         return make_context(self.conf, self.store, self.dispatcher, view or (lambda: self.model))

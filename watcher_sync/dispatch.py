@@ -22,13 +22,15 @@ import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from watcher_sync.conf.custom_kinds import kinds_of_clusters
 from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.events import Event
-from watcher_sync.exceptions import PluginConflict, described, interrupts, text_of
+from watcher_sync.exceptions import ConfigError, PluginConflict, described, interrupts, text_of
 from watcher_sync.model.changes import Change
 from watcher_sync.model.scopes import DeclaresScopes, EntityScope
 from watcher_sync.model.view import View
 from watcher_sync.plugins import load_plugins
+from watcher_sync.wire.custom_kinds import CustomKind, parse_entries
 
 LOG = logging.getLogger(__name__)
 
@@ -58,6 +60,14 @@ class TakesNamespaces(Protocol):
 
     namespace_projects: Mapping[tuple[str, str], str]
     """(cluster, namespace) -> project."""
+
+
+@runtime_checkable
+class TakesCustomKinds(Protocol):
+    """A handler that makes custom objects."""
+
+    custom_kinds: Mapping[tuple[str, str], CustomKind]
+    """(cluster, title in lower case) -> what the option ``kinds`` says of it."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -213,9 +223,9 @@ def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
     """The table of all installed handler plugins, with their options registered.
 
     :raises PluginConflict: when two plugins claim the same event type, or have the same name.
-    :raises ConfigError: when an option of a source maps no namespace to a project.
+    :raises ConfigError: when an option of a source maps no namespace to a project, or names a kind that cannot work.
     """
-    projects = namespace_projects(conf)
+    projects, custom_kinds = namespace_projects(conf), read_custom_kinds(conf)
     failures: list[Failure] = []
 
     def failed(name: str, exc: BaseException) -> None:
@@ -233,6 +243,8 @@ def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
             handler = make_handler(extension.name, extension.plugin, conf)
             if isinstance(handler, TakesNamespaces):
                 handler.namespace_projects = projects
+            if isinstance(handler, TakesCustomKinds):
+                handler.custom_kinds = custom_kinds
             handlers[extension.name] = handler
             failures.extend(Failure(*failure) for failure in getattr(handler, "failures", ()))
         except PluginConflict:
@@ -242,6 +254,20 @@ def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
                 raise
             failed(extension.name, exc)
     return Dispatcher(handlers.items(), failures)
+
+
+def read_custom_kinds(conf: cfg.ConfigOpts) -> dict[tuple[str, str], CustomKind]:
+    """(cluster, title in lower case) -> the kind, of the enabled sources of the driver ``kubernetes``.
+
+    :raises ConfigError: naming the option that is wrong.
+    """
+    found: dict[tuple[str, str], CustomKind] = {}
+    for source, cluster, entries in kinds_of_clusters(conf):
+        try:
+            found |= {(cluster, custom.title.lower()): custom for custom in parse_entries(entries)}
+        except ValueError as exc:
+            raise ConfigError(f"[source_{source}] kinds: {exc}") from None
+    return found
 
 
 def make_handler(name: str, plugin: Any, conf: cfg.ConfigOpts) -> Handles:

@@ -3,6 +3,7 @@
 
 ``api``             ``[api]``: the REST API, and the login with user and password
 ``capacity``        ``[reconcile_capacity]``: which capacity providers are enabled
+``custom_kinds``    Kinds of Kubernetes that become custom objects
 ``database``        ``[database]``: time limits of statements and transactions
 ``engine``          ``[engine]``: sources, batches, leadership and shutdown
 ``keystone``        ``[keystone_authtoken]``: keystonemiddleware and its auth plugin

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The namespaces of Kubernetes that belong to projects, as the options of the sources say.
 
-The handler of Kubernetes writes the project of its namespace into each pod and workload. The API reads the same
+The handler of Kubernetes writes the project of its namespace into each object. The API reads the same
 options, and refuses VNF instances in the namespace of another project.
 """
 
@@ -28,7 +28,7 @@ NAMESPACE_PROJECTS = cfg.DictOpt(
     help="""
 Namespaces that belong to projects of Keystone, as ``namespace:project id``, separated by commas.
 
-A project sees the pods and workloads of its namespaces. Only administrators and readers of the system see those of
+A project sees the objects of its namespaces. Only administrators and readers of the system see those of
 other namespaces. The API refuses to register a VNF instance of another project in a mapped namespace.
 
 The engine and the API need the same value. A change takes effect at a restart: the engine lists the cluster then, and

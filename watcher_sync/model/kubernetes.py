@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of Kubernetes: clusters, workloads, pods, and the VNF instances that are made of them.
+"""The kinds of Kubernetes: clusters, workloads, pods, custom objects, and the VNF instances that are made of them.
 
 Only uids define ownership. ``owner_uid`` is the uid of the owner reference with ``controller: true``. A pod has
 a ReplicaSet, StatefulSet or DaemonSet there, a ReplicaSet has its Deployment. Names are cut, and one may begin
@@ -155,6 +155,36 @@ class Pod(Entity, frozen=True, kw_only=True, gc=False):
     resource_version: Annotated[Text | None, In("state"), Doc("Opaque; of what is shown.")] = None
 
 
+@kind(
+    "custom_object",
+    plural="custom_objects",
+    indexes=("cluster", "owner_uid"),
+    filter_indexes=("cluster", "kind", "name", "namespace", "project_id", "state"),
+    references=(_IN_CLUSTER, _OF_OWNER, Reference("owner_uid", "custom_object", "owned_by")),
+)
+class CustomObject(Entity, frozen=True, kw_only=True, gc=False):
+    """An object of a kind that the option ``kinds`` of a source names. Id: its uid.
+
+    The entry of its kind says where its state, its owner, its scope and its properties are in the object.
+    """
+
+    api_group: Annotated[Text | None, In("state"), Doc("API group of its kind; empty: the core group.")] = None
+    kind: Annotated[Text | None, In("state"), Doc("Its kind, such as VirtualMachine.")] = None
+    name: Annotated[ObjectName | None, In("state"), Doc("Its name.")] = None
+    namespace: Annotated[Text | None, In("state"), Doc("Its namespace; null: its kind has none.")] = None
+    cluster: Annotated[Text | None, In("state"), Doc("Its cluster.")] = None
+    project_id: Annotated[Text | None, In("state"), Doc(_PROJECT_DOC)] = None
+    state: Annotated[Text | None, In("state"), Doc("The text at the path of its state; null: none.")] = None
+    owner_uid: Annotated[Text | None, In("state"), Doc("Uid of what controls it, or the text at the path.")] = None
+    owner_kind: Annotated[Text | None, In("state"), Doc("Kind of what controls it; null: only a uid is known.")] = None
+    properties: Annotated[
+        dict[str, Any] | None, In("state"), Doc("Name -> value at its path; null: there is none, or it is too large.")
+    ] = None
+    labels: Annotated[dict[str, Any] | None, In("state"), Doc("Its labels.")] = None
+    created_at: Annotated[datetime.datetime | None, In("state"), Doc("When it was created.")] = None
+    resource_version: Annotated[Text | None, In("state"), Doc("Opaque; of what is shown.")] = None
+
+
 def last_written(_view: View, vnf: VnfInstance) -> datetime.datetime | None:
     """When it was last registered again or seen to differ, whichever is later."""
     times = [t for t in (vnf.registered_at, vnf.observed_at) if t is not None]
@@ -257,4 +287,4 @@ class VnfInstance(Entity, frozen=True, kw_only=True, gc=False):
     updated_at: Annotated[datetime.datetime | None, Doc("The later of the two times.")] = None
 
 
-KINDS = (Cluster, Workload, Pod, VnfInstance)
+KINDS = (Cluster, Workload, Pod, CustomObject, VnfInstance)

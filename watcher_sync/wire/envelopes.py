@@ -7,7 +7,7 @@ Each envelope has fields of its own:
   ``{"oslo.version": "2.0", "oslo.message": "<text>"}``;
 * CloudEvents 1.0: ``{specversion, id, source, type, subject?, time?, data}``, or the same as ``ce-*`` headers;
 * a Kubernetes watch event: ``{type: ADDED|..., object: {kind, metadata}}``. Its type is
-  ``kubernetes.<kind>.<what happened>``.
+  ``kubernetes.<kind>[.<group>].<what happened>``.
 
 Guaranteed: every document becomes exactly one event, and no function raises. An unknown envelope becomes an event
 whose ``undecodable`` names the wrong field. Of a body above ``max_size`` the event has an excerpt. An envelope without
@@ -29,6 +29,7 @@ import msgspec
 from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, OSLO, Event, excerpt
 from watcher_sync.wire import cloud_events, request_contexts
 from watcher_sync.wire import json as wire_json
+from watcher_sync.wire.custom_kinds import title_of
 from watcher_sync.wire.fields import (
     BadEnvelope,
     EventDelivery,
@@ -316,7 +317,8 @@ def _watch_event(document: dict[str, Any], delivery: EventDelivery, body: bytes 
     item = document["object"]
     if type(item) is not dict:
         raise BadEnvelope(f"object is {show(item)}, not an object")
-    kind = name_of(item, "kind", "object.")
+    kind, api_version = name_of(item, "kind", "object."), item.get("apiVersion")
+    group = api_version.rpartition("/")[0] if is_name(api_version) else ""
     metadata = item.get("metadata", {})
     if type(metadata) is not dict:
         raise BadEnvelope(f"object.metadata is {show(metadata)}, not an object")
@@ -326,7 +328,7 @@ def _watch_event(document: dict[str, Any], delivery: EventDelivery, body: bytes 
         version = name_of(metadata, "resourceVersion", "object.metadata.")
     return Event(
         id=f"{uid or ''}/{version or ''}",
-        type=f"kubernetes.{kind.lower()}.{what.lower()}",
+        type=f"kubernetes.{title_of(group, kind).lower()}.{what.lower()}",
         source=delivery.source,
         origin=delivery.source,
         subject=name if is_name(name) else "",

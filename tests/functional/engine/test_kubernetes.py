@@ -126,6 +126,8 @@ def test_what_makes_no_sense_is_in_quarantine_and_the_rest_goes_on(site: Install
         ("in_cluster", "true", "[source_edge] kubeconfig: cannot be set beside in_cluster"),
         ("resources", "podz", "[source_edge] resources: 'podz' is neither one of pods,"),
         ("resources", "", "[source_edge] resources: names nothing to follow"),
+        ("kinds", "a.example/v1/Thing state=phase", "[source_edge] kinds: a.example/v1/Thing: 'state=phase' is not"),
+        ("kinds", "apps/v1/Deployment", "[source_edge] kinds: Deployment is a pod or a workload, which"),
     ],
 )
 def test_a_wrong_option_is_named_at_the_start(site: Installation, option: str, value: str, says: str):

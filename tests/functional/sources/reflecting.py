@@ -41,7 +41,8 @@ class Engine:
         self.closed = False
         self.gate = threading.Event()
         self.gate.set()
-        self._dispatcher = Dispatcher([("kubernetes", KubernetesHandler())])
+        self.handler = KubernetesHandler()
+        self._dispatcher = Dispatcher([("kubernetes", self.handler)])
         self._lock = threading.Lock()
 
     def emit(self, events: Sequence[Event]) -> None:

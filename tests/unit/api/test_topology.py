@@ -105,7 +105,9 @@ def test_clusters_have_their_workloads_pods_and_vnf_instances(client, commit):
     groups = client.simulate_get("/v1/topology").json["groups"]
     assert [g["kind"] for g in groups] == ["compute_node", "cluster"]
     (edge,) = groups[1]["entries"]
-    assert edge["members"] == {"workload": {}, "pod": {"Running": 1, "Failed": 1}, "vnf_instance": {}}
+    assert edge["members"] == {
+        "workload": {}, "pod": {"Running": 1, "Failed": 1}, "custom_object": {}, "vnf_instance": {},
+    }  # fmt: skip
     assert (edge["level"], edge["problems"]) == ("error", ["disconnected", "1 pod in error"])
 
 

@@ -70,11 +70,13 @@ def test_each_source_has_the_scopes_of_its_handlers_with_the_origin_of_its_drive
         "edge": [
             ("pod", "cluster", "edge", False),
             ("workload", "cluster", "edge", False),
+            ("custom_object", "cluster", "edge", False),
             ("cluster", "id", "edge", False),
         ],
         "core": [
             ("pod", "cluster", "heart", False),
             ("workload", "cluster", "heart", False),
+            ("custom_object", "cluster", "heart", False),
             ("cluster", "id", "heart", False),
         ],
         "north": [("", "id", "north:", True)],

@@ -22,11 +22,19 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model, Snapshot
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.testing.kubernetes import builders
+from watcher_sync.wire.custom_kinds import parse_entry
 from watcher_sync.wire.envelopes import read_body
 
 pytestmark = pytest.mark.slow
 
-DISPATCHER = Dispatcher([("kubernetes", KubernetesHandler())])
+HANDLER = KubernetesHandler()
+HANDLER.custom_kinds = {
+    ("edge", "thing.a.example"): parse_entry("a.example/v1/Thing state=.status.phase size=.spec.size"),
+    ("far", "thing.a.example"): parse_entry("a.example/v1/Thing"),
+    ("edge", "thing.b.example"): parse_entry("b.example/v1/Thing owner=.spec.owner scope=.spec.tenant"),
+}
+HANDLER.namespace_projects = {("edge", "vnf-a"): "project-a"}
+DISPATCHER = Dispatcher([("kubernetes", HANDLER)])
 
 
 class Player:
@@ -87,6 +95,11 @@ class Story:
 
     def pod(self, uid: str, *, owner: tuple[str, str] | None = None, what: str = "modified", **more: Any) -> Event:
         return self.tell("pod", what, {"metadata": {"uid": uid, "name": uid, **owned_by(owner)}, **more})
+
+    def thing(self, uid: str, what: str = "modified", group: str = "a.example", **more: Any) -> Event:
+        """About a custom object."""
+        metadata = {"uid": uid, "name": uid, **more.pop("metadata", {})}
+        return self.tell(f"thing.{group}", what, {"metadata": metadata, **more})
 
     def replica_set(self, uid: str, owner: str | None, what: str = "modified") -> Event:
         owned = owned_by(("Deployment", owner) if owner else None)
@@ -345,16 +358,20 @@ def test_a_recorded_watch_is_replayed_in_its_order_and_older_than_what_is_live(p
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Event]:
-    """Pods and ReplicaSets that come, change, change hands and go, in a legal order."""
+    """Pods, ReplicaSets and custom objects that come, change, change hands and go, in a legal order."""
     story, gone = Story(), set()
     events = []
-    pods, sets = ["p1", "p2", "p3"], ["r1", "r2"]
+    pods, sets, things = ["p1", "p2", "p3"], ["r1", "r2"], ["t1", "t2"]
     for _ in range(draw(st.integers(3, 14))):
-        uid = draw(st.sampled_from([uid for uid in (*pods, *sets) if uid not in gone] or ["p4"]))
+        uid = draw(st.sampled_from([uid for uid in (*pods, *sets, *things) if uid not in gone] or ["p4"]))
         what = draw(st.sampled_from(["modified", "modified", "modified", "deleted"]))
         if what == "deleted":
             gone.add(uid)
-        if uid in sets:
+        if uid in things:
+            status = draw(st.sampled_from([{}, {"phase": "Running"}, {"phase": ["odd"]}]))
+            owner = draw(st.sampled_from([("Thing", "t1"), ("Deployment", "d1"), None]))
+            events.append(story.thing(uid, what, metadata=owned_by(owner), status=status, spec={"size": len(events)}))
+        elif uid in sets:
             events.append(story.replica_set(uid, draw(st.sampled_from(["d1", "d2", None])), what))
         else:
             owners = [("ReplicaSet", "r1"), ("ReplicaSet", "r2"), ("StatefulSet", "s1"), None]
@@ -364,7 +381,7 @@ def histories(draw: st.DrawFn) -> list[Event]:
 
 
 def shown(snapshot: Snapshot) -> dict[str, list[dict[str, Any]]]:
-    return {kind: list(snapshot.dump(kind)) for kind in ("pod", "workload")}
+    return {kind: list(snapshot.dump(kind)) for kind in ("pod", "workload", "custom_object")}
 
 
 @settings(max_examples=400, deadline=None)

@@ -54,7 +54,7 @@ _ROLES = {
 }
 
 STI = {"service_type": "vm", "instance_name": "one", "spec": {"cpu": 2}}
-SERVER, POD, WORKLOAD, NODE = "server", "pod", "workload", "compute-1"
+SERVER, POD, WORKLOAD, CUSTOM_OBJECT, NODE = "server", "pod", "workload", "object", "compute-1"
 
 
 def token(fixture, roles, *, project_id=None, system=None, domain_id=None):
@@ -117,6 +117,7 @@ class Api:
             Upsert("provider", "provider", "1", {"state": {"name": "p", "state": "available"}}),
             Upsert("cluster", "edge", "1", {"state": {"state": "connected"}}),
             Upsert("pod", POD, "1", {"state": {"project_id": OWN, "namespace": "n", "cluster": "edge", "node": NODE}}),
+            Upsert("custom_object", CUSTOM_OBJECT, "1", {"state": {"project_id": OWN, "cluster": "edge"}}),
             Upsert("workload", WORKLOAD, "1", {"state": {"project_id": OWN, "namespace": "n", "cluster": "edge"}}),
         )
         self.bind()

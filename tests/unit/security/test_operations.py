@@ -10,7 +10,7 @@ from keystonemiddleware.fixture import AuthTokenFixture
 
 from tests.unit.api.conftest import conf, store  # noqa: F401 - fixtures
 from tests.unit.api.test_vnf_instances import DEMO
-from tests.unit.security.callers import CALLERS, LIKE, NODE, OWN, POD, SERVER, STI, WORKLOAD, Api
+from tests.unit.security.callers import CALLERS, CUSTOM_OBJECT, LIKE, NODE, OWN, POD, SERVER, STI, WORKLOAD, Api
 from watcher_sync.api.http import openapi
 from watcher_sync.api.http.rules import rules_of
 from watcher_sync.api.service import Service
@@ -84,7 +84,7 @@ TABLE = {
     "GET /v1/states": ("states:list", BOTH, HOSTS),
     **{
         f"GET /v1/{plural}{path}": (f"{plural}:{what}", BOTH, answers)
-        for plural in ("instances", "pods", "workloads", "service_type_instances", "vnf_instances")
+        for plural in ("instances", "pods", "workloads", "custom_objects", "service_type_instances", "vnf_instances")
         for path, what, answers in (
             ("", "list", LIST),
             ("/{entity_id}", "show", READ),
@@ -93,7 +93,7 @@ TABLE = {
     },
     **{
         f"GET /apis/v1/{plural}/{{entity_id}}": (f"{plural}:show", BOTH, READ)
-        for plural in ("instances", "pods", "workloads", "service_type_instances", "vnf_instances")
+        for plural in ("instances", "pods", "workloads", "custom_objects", "service_type_instances", "vnf_instances")
     },
     **{
         f"{method} /v1/{plural}{path}": (f"{plural}:{what}", BOTH, answers)
@@ -137,7 +137,7 @@ TABLE = {
 """Operation -> (rules, one of which is needed; scopes; the answers). The entity belongs to the own project."""
 
 FIXED = {"instances": SERVER, "pods": POD, "workloads": WORKLOAD, "compute_nodes": NODE, "clusters": "edge",
-         "aggregates": "aggregate", "providers": "provider",
+         "custom_objects": CUSTOM_OBJECT, "aggregates": "aggregate", "providers": "provider",
          "provider_bindings": "binding"}  # fmt: skip
 
 CLOUD_EVENT = {

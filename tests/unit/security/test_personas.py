@@ -52,7 +52,7 @@ RULES = {
     ),
     **{
         f"{plural}:{what}": READ
-        for plural in ("instances", "pods", "workloads", "service_type_instances", "vnf_instances")
+        for plural in ("instances", "pods", "workloads", "custom_objects", "service_type_instances", "vnf_instances")
         for what in ("list", "show", "history")
     },
     **dict.fromkeys(

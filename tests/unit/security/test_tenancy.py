@@ -211,7 +211,7 @@ def test_changes_are_those_of_the_own_project_even_after_a_deletion(api):
     assert api("admin", "DELETE", f"{VNFS}/{mine}").status_code == 204
     for params in ({"since": 0}, {}, {"since": 0, "wait": 1}):
         page = api("reader", "GET", "/v1/events", params=params).json
-        assert {e["id"] for e in page["events"]} == {mine, SERVER, POD, "workload"}
+        assert {e["id"] for e in page["events"]} == {mine, SERVER, POD, "workload", "object"}
         assert {e["project_id"] for e in page["events"]} == {OWN}
         assert page["next_since"] == page["head"]
         assert page["events"][-1]["change"] == "deleted"

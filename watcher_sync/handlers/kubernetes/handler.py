@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of Kubernetes become changes of pods, workloads and clusters.
+"""Objects of Kubernetes become changes of pods, workloads, custom objects and clusters.
 
 The version is the event's sequence, which its source counts. A uid is never used again, so a reported deletion is
 final. An older object that a ``listed`` event lacks is deleted until something shows it alive. An object that equals
@@ -17,6 +17,7 @@ import functools
 import operator
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from watcher_sync.events import KUBERNETES_WATCH, NATIVE, Actor, Event
@@ -25,9 +26,10 @@ from watcher_sync.handlers.base import Handler
 from watcher_sync.handlers.kubernetes.payloads import ClusterState, Listed, read
 from watcher_sync.model.changes import Change, Delete, Upsert, Version, absent, after, is_after
 from watcher_sync.model.kinds import Entity, kind_of
-from watcher_sync.model.kubernetes import Pod, Workload
+from watcher_sync.model.kubernetes import CustomObject, Pod, Workload
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.view import View
+from watcher_sync.wire.custom_kinds import CustomKind
 from watcher_sync.wire.kubernetes import (
     DaemonSetObject,
     Metadata,
@@ -46,7 +48,9 @@ _KINDS = {
 _POD_STATE = kind_of(Pod).facet_position["state"]
 _POD_WORKLOAD = kind_of(Pod).facet_position["workload"]
 _WORKLOAD_STATE = kind_of(Workload).facet_position["state"]
+_OBJECT_STATE = kind_of(CustomObject).facet_position["state"]
 _CRASH_LOOP = "CrashLoopBackOff"
+_OBJECTS = (Pod, Workload, CustomObject)
 _STARTING = {"ContainerCreating", "PodInitializing", None}
 """Reasons of containers that wait without a problem."""
 
@@ -84,9 +88,12 @@ class KubernetesHandler(Handler):
         "kubernetes.cluster.synced",
     )
 
+    custom_kinds: Mapping[tuple[str, str], CustomKind] = MappingProxyType({})
+    """(cluster, title in lower case) -> the kinds whose objects are custom objects; set when the handler is loaded."""
+
     def scopes(self, origin: str) -> list[EntityScope]:
-        """The pods and workloads of the cluster, and the cluster. The VNF instances are those of the REST API."""
-        fields = {"pod": "cluster", "workload": "cluster", "cluster": "id"}
+        """The objects of the cluster, and the cluster. The VNF instances are those of the REST API."""
+        fields = {"pod": "cluster", "workload": "cluster", "custom_object": "cluster", "cluster": "id"}
         return [EntityScope(kind=kind, field=field, value=origin) for kind, field in fields.items()] if origin else []
 
     def on_pod(self, event: Event, view: View) -> Iterator[Change]:
@@ -163,35 +170,53 @@ class KubernetesHandler(Handler):
         :raises InvalidEvent: naming the field that is wrong.
         """
         metadata = read(event, Object).metadata
+        if (custom := self._custom_kind(event)) is not None:
+            return self._custom_object(event, custom, metadata, view)
         return _workload(event, _kind(event), metadata, {"project_id": self._project(event, metadata)}, view)
 
     def on_workload_deleted(self, event: Event, view: View) -> Iterator[Change]:
-        """A workload exists no more, known or not; its pods lose their workload.
+        """A workload or a custom object exists no more, known or not; its pods lose their workload.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         version = _version(event)
+        if self._custom_kind(event) is not None:
+            yield _deletion("custom_object", event, view, version)
+            return
         deletion = _deletion("workload", event, view, version)
         yield deletion
         yield from _trace_all(deletion.id, version, view)
 
     def on_workload_absent(self, event: Event, view: View) -> Iterator[Change]:
-        """A listing lacks a workload; its pods lose their workload.
+        """A listing lacks a workload or a custom object; its pods lose their workload.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         version = _version(event)
+        if self._custom_kind(event) is not None:
+            yield _deletion("custom_object", event, view, absent(version))
+            return
         deletion = _deletion("workload", event, view, absent(version))
         yield deletion
         yield from _trace_all(deletion.id, version, view)
 
     def on_workloads_listed(self, event: Event, view: View) -> Iterator[Change]:
-        """Workloads of one kind that are not in a complete listing do not exist.
+        """Workloads or custom objects of one kind that are not in a complete listing do not exist.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         listed, version = read(event, Listed), _version(event)
-        kinds = {_KINDS.get(_kind(event), _kind(event))}
+        if (custom := self._custom_kind(event)) is not None:
+            for each in view.by("custom_object", "cluster", event.origin):
+                assert isinstance(each, CustomObject)
+                if (
+                    (each.api_group, each.kind) == (custom.group, custom.kind)
+                    and each.id not in listed.uids
+                    and _older(each, listed, _OBJECT_STATE, version)
+                ):
+                    yield Delete("custom_object", each.id, absent(version))
+            return
+        kinds = {_KINDS.get(_title(event), _kind(event))}
         for workload in view.by("workload", "cluster", event.origin):
             assert isinstance(workload, Workload)
             if (
@@ -232,6 +257,27 @@ class KubernetesHandler(Handler):
         if not projects or metadata.namespace is None:
             return None
         return projects.get((event.origin, metadata.namespace))
+
+    def _custom_kind(self, event: Event) -> CustomKind | None:
+        """What the option says of the object's kind; None: the object is a workload."""
+        kinds = self.custom_kinds
+        return kinds.get((event.origin, _title(event))) if kinds else None
+
+    def _custom_object(self, event: Event, custom: CustomKind, metadata: Metadata, view: View) -> Iterator[Change]:
+        """An object as it is now, with the values at the paths of its kind.
+
+        :raises InvalidEvent: the object is no JSON, or another cluster has one with its uid.
+        """
+        document = event.read()
+        fields = _metadata(event, metadata) | {"api_group": custom.group, "kind": custom.kind}
+        if custom.owner is not None:
+            fields |= {"owner_uid": custom.owner.read_text(document), "owner_kind": None}
+        scope = metadata.namespace if custom.scope is None else custom.scope.read_text(document)
+        fields["project_id"] = self.namespace_projects.get((event.origin, scope)) if scope is not None else None
+        fields["state"] = custom.state.read_text(document) if custom.state is not None else None
+        fields["properties"] = custom.read_properties(document)
+        known = view.get("custom_object", metadata.uid)
+        yield _upsert("custom_object", metadata, _version(event), fields, known, _OBJECT_STATE)
 
 
 # Objects
@@ -311,12 +357,12 @@ def _metadata(event: Event, metadata: Metadata) -> dict[str, Any]:
 def _deletion(kind: str, event: Event, view: View, version: Version) -> Delete:
     uid = read(event, Object).metadata.uid
     known = view.get(kind, uid)
-    if isinstance(known, (Pod, Workload)) and known.cluster != event.origin:
+    if isinstance(known, _OBJECTS) and known.cluster != event.origin:
         raise _uid_of_another(known)
     return Delete(kind, uid, version)
 
 
-def _uid_of_another(known: Pod | Workload) -> InvalidEvent:
+def _uid_of_another(known: Pod | Workload | CustomObject) -> InvalidEvent:
     """Two clusters that were restored from one snapshot have objects with equal uids. The model has those of one."""
     return InvalidEvent(f"metadata.uid: belongs to an object of the cluster {known.cluster}")
 
@@ -328,7 +374,7 @@ def _upsert(
 
     :raises InvalidEvent: another cluster has an object with this uid.
     """
-    if isinstance(known, (Pod, Workload)) and known.cluster != fields["cluster"]:
+    if isinstance(known, _OBJECTS) and known.cluster != fields["cluster"]:
         raise _uid_of_another(known)
     if known is not None and version > known.versions[position] and fields["resource_version"] is not None:
         for name, value in fields.items():
@@ -414,6 +460,11 @@ def _is_not_above(version: str | None, limit: str | None) -> bool:
 
 def _kind(event: Event) -> str:
     return event.type.split(".")[1]
+
+
+def _title(event: Event) -> str:
+    """The object's kind in lower case, with its group unless that is the core group or ``apps``."""
+    return event.type[len("kubernetes.") : event.type.rindex(".")]
 
 
 _intern = sys.intern

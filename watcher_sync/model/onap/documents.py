@@ -16,12 +16,12 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from watcher_sync.model.kinds import Entity, Kind, Kinds, Reference
-from watcher_sync.model.kubernetes import Pod, VnfInstance, Workload
+from watcher_sync.model.kubernetes import CustomObject, Pod, VnfInstance, Workload
 from watcher_sync.model.view import View
 from watcher_sync.model.visibility import Hidden, seen
 from watcher_sync.model.vnf.workloads import Getter, WorkloadIndex, add_names_above, workloads_of
 
-INSTANCE_KINDS: Final = ("vnf_instance", "service_type_instance", "instance")
+INSTANCE_KINDS: Final = ("vnf_instance", "service_type_instance", "instance", "custom_object")
 """The kinds of instances of this package, in the order in which an id is looked up."""
 
 
@@ -118,6 +118,7 @@ STATUS_FIELDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({
     "compute_node": (
         "status", "disabled_reason", "forced_down", "liveness", "liveness_reason", "liveness_since", "state",
     ),
+    "custom_object": ("state", "properties"),
     "instance": (
         "state", "task_state", "power_state", "locked", "locked_reason", "host", "node", "source_host",
         "availability_zone", "ip_addresses", "launched_at", "fault_type", "fault_message",
@@ -180,7 +181,10 @@ def group_version_kind(kind: str, entity: Entity) -> dict[str, str]:
     """Return ``{"Group", "Version", "Kind"}`` of an entity.
 
     The model does not store the group of a workload that is followed by option: its group and its version are empty.
+    A custom object has its own group and kind. The model does not store its version, which is that of the option.
     """
+    if isinstance(entity, CustomObject):
+        return {"Group": entity.api_group or "", "Version": "", "Kind": entity.kind or ""}
     if isinstance(entity, Workload):
         group, version = ("apps", "v1") if entity.kind in _APPS else ("", "")
         return {"Group": group, "Version": version, "Kind": entity.kind or ""}
@@ -281,7 +285,8 @@ def _is_secret(name: str) -> bool:
 def is_ready(kind: str, entity: Entity) -> bool:
     """Whether an entity does what it is there for; unknown is not ready.
 
-    An entity of a plugin's kind is ready in the same states or statuses as an instance of a service type.
+    An entity of a plugin's kind is ready in the same states or statuses as an instance of a service type. So is a
+    custom object, and if its state is the status ``True`` of a condition.
     """
     value: Any = entity
     match kind:
@@ -293,6 +298,8 @@ def is_ready(kind: str, entity: Entity) -> bool:
             return bool(value.state == "active")
         case "service_type_instance":
             return value.status in _READY_STATUSES
+        case "custom_object":
+            return str(value.state).upper() in (*_READY_STATUSES, "TRUE")
         case "vnf_instance":
             return bool(value.state == "SYNCED")
     if kind in STATUS_FIELDS:

@@ -125,6 +125,7 @@ BUILTIN: Final[Mapping[str, ResourceKind]] = {
     "cluster": ResourceKind("kubernetes", "Cluster"),
     "workload": ResourceKind("kubernetes", "Workload", "name", _IN_CLUSTER),
     "pod": ResourceKind("kubernetes", "Pod", "name", _IN_CLUSTER),
+    "custom_object": ResourceKind("kubernetes", "CustomObject", "name", _IN_CLUSTER),
     "vnf_instance": ResourceKind("vnf", "VnfInstance", "name"),
 }
 """Our kind -> the resource, without its references."""

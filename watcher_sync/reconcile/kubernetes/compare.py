@@ -25,7 +25,7 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, ReconcileError
 from watcher_sync.handlers.vnf import KIND, VnfHandler
 from watcher_sync.model.kinds import Entity, kind_of
-from watcher_sync.model.kubernetes import Pod, VnfInstance, Workload
+from watcher_sync.model.kubernetes import CustomObject, Pod, VnfInstance, Workload
 from watcher_sync.model.view import View
 from watcher_sync.model.vnf.evaluation import Observation, Unlisted, unknown_in
 from watcher_sync.model.vnf.matching import top_of
@@ -34,11 +34,12 @@ from watcher_sync.reconcile.drift import Divergence, LiveView, compare
 from watcher_sync.sources.kubernetes.connection import ApiConnection
 from watcher_sync.sources.kubernetes.resources import KNOWN, Resource, key_of
 from watcher_sync.sources.kubernetes.target import ClusterTarget, ListingPart
+from watcher_sync.wire.custom_kinds import title_of
 
 _CONFIRM_SECONDS: Final = 1.0
 """Seconds that a difference has to last before it counts: a watch delivers its event within them."""
 
-_COMPARED: Final = ("workload", "pod")
+_COMPARED: Final = ("workload", "pod", "custom_object")
 
 
 class Comparison(msgspec.Struct, kw_only=True):
@@ -131,7 +132,7 @@ class ClusterComparer:
             complete=[
                 "vnf_instance",
                 *(["pod"] if all(key.rpartition("/")[2] != "Pod" for key in unlisted) else []),
-                *([] if failures else ["workload"]),
+                *([] if failures else ["workload", "custom_object"]),
             ],
         )
 
@@ -256,18 +257,28 @@ def _is_unwritten(instance: VnfInstance, now: View) -> bool:
 
 
 def _kind_in_model(resource: Resource) -> str:
-    """Return the kind of an object as the model spells it: lower case for resources that only an option names."""
-    return resource.kind if resource.plural in KNOWN else resource.kind.lower()
+    """Return the kind of an object as :func:`_object_kind` does.
+
+    The model spells the kinds of workloads that only an option names in lower case.
+    """
+    if resource.custom:
+        return resource.title
+    is_known = any(known.title == resource.title for known in KNOWN.values())
+    return resource.kind if is_known else resource.kind.lower()
 
 
 def _object_kind(entity: Entity) -> str:
-    return "Pod" if type(entity).__name__ == "Pod" else str(getattr(entity, "kind", None))
+    if isinstance(entity, CustomObject):
+        return title_of(entity.api_group or "", entity.kind or "")
+    return "Pod" if isinstance(entity, Pod) else str(getattr(entity, "kind", None))
 
 
 def _known(base: View, kind: str, cluster: str, namespace: str | None) -> list[Entity]:
-    """Return the model's entities of a kind in a cluster, or in one of its namespaces."""
+    """Return the model's entities of a kind in a cluster, or in one of its namespaces; no custom objects of these."""
     if namespace is None:
         return list(base.by(kind, "cluster", cluster))
+    if kind == "custom_object":
+        return []
     return [e for e in base.by(kind, "namespace", namespace) if getattr(e, "cluster", None) == cluster]
 
 
@@ -308,13 +319,13 @@ def _listed_kinds(lists: Sequence[ListingPart], target: ClusterTarget, namespace
     :param namespace: the only one that is compared; kinds without a namespace are left out then.
     """
     found: dict[str, _ListedKind] = {}
-    unknown = {listed.resource.kind for listed in lists if listed.failure is not None} | target.unfollowed
+    unknown = {listed.resource.title for listed in lists if listed.failure is not None} | target.unfollowed
     for listed in lists:
         resource = listed.resource
-        if resource.kind in unknown or (namespace is not None and not resource.namespaced):
+        if resource.title in unknown or (namespace is not None and not resource.namespaced):
             continue
         kind = found.setdefault(_kind_in_model(resource), _ListedKind(resource=resource))
-        kind.namespaces.add(listed.namespace if resource.namespaced else None)
+        kind.namespaces.add(listed.namespace if resource.namespaced and not listed.unserved else None)
     return found
 
 

@@ -100,6 +100,10 @@ def api_error(body: bytes, *, code: int = 0, retry_after: str | None = None) -> 
     return ApiError(code or status.code, status.reason or "", message, seconds)
 
 
+class NotServed(KubernetesError):
+    """The server answered that it does not have this kind."""
+
+
 class ApiConnection:
     """A pool of connections to one API server, with its credentials."""
 

@@ -25,6 +25,7 @@ from watcher_sync.sources.kubernetes.connection import (
     MAX_ANSWER_BYTES,
     ApiConnection,
     ApiError,
+    NotServed,
     TransportError,
     api_error,
 )
@@ -206,8 +207,8 @@ class ListerWatcher:
         page_size: int = 500,
     ) -> None:
         """:param namespace: None: all namespaces."""
-        self.resource = resource
-        self.namespace = namespace
+        self.resource = self._named = resource
+        self.namespace = self._named_namespace = namespace
         self._connection = connection
         self._page_size = page_size
         self._selectors = {"labelSelector": label_selector} if label_selector else {}
@@ -226,18 +227,26 @@ class ListerWatcher:
     def discover(self, *, read_timeout: float | None = None) -> None:
         """Read the plural of the kind, and whether it is namespaced, from the server.
 
-        :raises KubernetesError: the request failed, or the server does not serve this kind.
+        :raises NotServed: the server answered that it has no such kind, or not its group and version.
+        :raises KubernetesError: the request failed.
         """
-        base = self.resource.base
+        base, complete = self.resource.base, None
         try:
             complete = resources.complete(self.resource, self._connection.read(base, read_timeout=read_timeout))
         except msgspec.DecodeError as exc:
             raise TransportError(f"discovery of {base}: {exc}") from exc
+        except ApiError as exc:
+            if exc.code != 404:
+                raise
         if complete is None:
-            raise TransportError(f"the server has no kind {self.resource.kind} in {base}")
+            raise NotServed(f"the server does not serve the kind {self.resource.kind} in {base}")
         self.resource = complete
-        if not complete.namespaced:
-            self.namespace = None
+        self.namespace = self._named_namespace if complete.namespaced else None
+
+    def undiscover(self) -> bool:
+        """Forget what discovery found, because it may be out of date. Return whether it is needed again."""
+        self.resource = self._named
+        return not self.is_discovered
 
     def pages(
         self,

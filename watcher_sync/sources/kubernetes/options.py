@@ -6,6 +6,7 @@ from __future__ import annotations
 import msgspec
 from oslo_config import cfg
 
+from watcher_sync.conf.custom_kinds import KINDS
 from watcher_sync.conf.namespaces import CLUSTER, NAMESPACE_PROJECTS
 from watcher_sync.sources.kubernetes import resources
 
@@ -77,9 +78,12 @@ ReplicaSets need the labels, too, or the pods of Deployments are not traced to t
         help="""
 What to follow: ``pods``, ``deployments``, ``replicasets``, ``statefulsets``, ``daemonsets``, and any other kind as
 ``group/version/Kind``, such as ``argoproj.io/v1alpha1/Rollout`` (``v1/ConfigMap`` in the core group), which
-becomes a workload of the model.
+becomes a workload of the model. Name custom controllers that own pods here, and all else in ``kinds``.
+
+Related options: ``kinds``.
 """,
     ),
+    KINDS,
     cfg.BoolOpt(
         "watch",
         default=True,

@@ -203,6 +203,8 @@ class Reflector:
         is_refused = isinstance(error, ApiError) and error.code not in _NOT_THE_VERSION
         if is_refused and failures % _FAILURES_BEFORE_RELIST == 0:
             self.version = None
+        if isinstance(error, ApiError) and error.code == 404 and self.lister_watcher.undiscover():
+            self.version = None  # the kind is not served any more, or otherwise: it is listed after its discovery
         was_watching = self.progress.phase is Phase.WATCHING
         if was_watching:
             self.progress.lose_watch()

@@ -2,20 +2,19 @@
 """The resources that a source can follow, and the names that operators use for them.
 
 The five resources that pods come from have known plurals. An operator names any other as ``group/version/Kind``
-(``version/Kind`` in the core group). Discovery then finds its plural and whether it is namespaced. Pure; any thread.
+(``version/Kind`` in the core group), in the option ``resources`` or in ``kinds``. Discovery then finds its plural and
+whether it is namespaced. Pure; any thread.
 """
 
 from __future__ import annotations
 
 import functools
-import re
 from typing import Final
 
 import msgspec
 
+from watcher_sync.wire.custom_kinds import CustomKind, split_name, title_of
 from watcher_sync.wire.kubernetes import DaemonSetObject, Object, PodObject, WorkloadObject
-
-_NAMED: Final = re.compile(r"(?:(?P<group>[a-z0-9.-]+)/)?(?P<version>v[0-9][a-z0-9]*)/(?P<kind>[A-Z][A-Za-z0-9]*)")
 
 WHOLE: Final = "application/json"
 
@@ -32,11 +31,18 @@ class Resource(msgspec.Struct, frozen=True):
     namespaced: bool = True
     read_as: type[Object] | None = None
     """The type that handlers read its objects as; None: unknown."""
+    custom: bool = False
+    """Whether its objects become custom objects."""
 
     @property
     def base(self) -> str:
         """The path of its group and version, at which discovery finds it."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    @property
+    def title(self) -> str:
+        """Its kind, with its group where the kind may not be unique."""
+        return title_of(self.group, self.kind)
 
     @property
     def name(self) -> str:
@@ -53,18 +59,18 @@ class Resource(msgspec.Struct, frozen=True):
 
     def event_type(self, what: str) -> str:
         """The type of an event about one of its objects, such as ``kubernetes.pod.added``."""
-        return _event_type(self.kind, what)
+        return _event_type(self.title, what)
 
 
 @functools.lru_cache(maxsize=256)
-def _event_type(kind: str, what: str) -> str:
+def _event_type(title: str, what: str) -> str:
     """Cached, so that all events of a type share one string."""
-    return f"kubernetes.{kind.lower()}.{what}"
+    return f"kubernetes.{title.lower()}.{what}"
 
 
 def key_of(resource: Resource, namespace: str | None) -> str:
-    """How the model names what could not be listed: ``kind``, or ``namespace/kind`` if only a namespace was asked."""
-    return f"{namespace}/{resource.kind}" if namespace else resource.kind
+    """How the model names what could not be listed: its title, or ``namespace/title`` if only a namespace was asked."""
+    return f"{namespace}/{resource.title}" if namespace else resource.title
 
 
 KNOWN: Final = {
@@ -86,10 +92,15 @@ def parse(name: str) -> Resource:
     """
     if (known := KNOWN.get(name.lower())) is not None:
         return known
-    match = _NAMED.fullmatch(name)
-    if match is None:
+    named = split_name(name)
+    if named is None:
         raise ValueError(f"{name!r} is neither one of {', '.join(KNOWN)} nor group/version/Kind")
-    return Resource(match["group"] or "", match["version"], match["kind"])
+    return Resource(*named)
+
+
+def of_custom_kind(custom: CustomKind) -> Resource:
+    """Return the resource of an entry of the option ``kinds``."""
+    return Resource(custom.group, custom.version, custom.kind, custom=True)
 
 
 class _ResourceEntry(msgspec.Struct):

@@ -243,7 +243,7 @@ class KubernetesSource(Source):
         """Kind -> objects that the cluster has."""
         counts: dict[str, int] = {}
         for reflector in self.reflectors:
-            kind = reflector.lister_watcher.resource.kind
+            kind = reflector.lister_watcher.resource.title
             counts[kind] = counts.get(kind, 0) + reflector.objects.count
         return counts
 

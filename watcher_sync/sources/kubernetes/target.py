@@ -21,12 +21,13 @@ from oslo_config import cfg
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.kubernetes import resources
-from watcher_sync.sources.kubernetes.connection import ApiConnection, KubernetesError, TransportError
+from watcher_sync.sources.kubernetes.connection import ApiConnection, KubernetesError, NotServed, TransportError
 from watcher_sync.sources.kubernetes.credentials import Access
 from watcher_sync.sources.kubernetes.exec_credential import ExecSettings
 from watcher_sync.sources.kubernetes.kubeconfig import find_paths
 from watcher_sync.sources.kubernetes.lister_watcher import ListerWatcher
 from watcher_sync.sources.kubernetes.resources import Resource
+from watcher_sync.wire.custom_kinds import parse_entries
 
 
 class ListingPart(msgspec.Struct, kw_only=True):
@@ -42,6 +43,8 @@ class ListingPart(msgspec.Struct, kw_only=True):
     ends: bool = False
     """Whether the listing is over: it is complete, or ``failure`` says why it is not."""
     failure: str | None = None
+    unserved: bool = False
+    """Whether the server answered that it does not have the kind: the listing is complete and empty."""
     requests: int = 0
     """Requests that were sent for this part."""
 
@@ -80,6 +83,8 @@ def list_all(connection: ApiConnection, request: ListingRequest, *, deadline: fl
     for resource, namespace in request.targets:
         try:
             yield from _list_target(connection, request, resource, namespace, deadline)
+        except NotServed:
+            yield ListingPart(resource=resource, namespace=namespace, begins=True, ends=True, unserved=True, requests=1)
         except KubernetesError as exc:
             failure = str(exc) or type(exc).__name__
             yield ListingPart(resource=resource, namespace=namespace, ends=True, failure=failure, requests=1)
@@ -158,12 +163,13 @@ class ClusterTarget(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Iterator[ListingPart]:
         """List once what the source follows.
 
-        :param namespace: only this one of those that are followed; None: all of them.
+        :param namespace: only this one of those that are followed, and no custom objects; None: all of them.
         :param deadline: ``time.monotonic()`` after which no request is begun.
         """
         listed = self.listed()
         if namespace is not None:
-            listed = [(r, namespace if r.namespaced else n) for r, n in listed if n in (None, namespace)]
+            listed = [(r, n) for r, n in listed if n in (None, namespace) and not r.custom]
+            listed = [(r, namespace if r.namespaced else n) for r, n in listed]
         request = ListingRequest(
             targets=listed,
             label_selector=self.label_selector,
@@ -192,7 +198,7 @@ def read_target(name: str, conf: cfg.ConfigOpts) -> ClusterTarget:
         page_size=group.page_size,
         connect_timeout=group.connect_timeout,
         read_timeout=group.read_timeout,
-        unfollowed=frozenset(known - {resource.kind for resource in followed}),
+        unfollowed=frozenset(known - {resource.title for resource in followed}),
     )
 
 
@@ -219,6 +225,13 @@ def _read_resources(name: str, group: Any) -> tuple[Resource, ...]:
         found = tuple(dict.fromkeys(resources.parse(resource) for resource in group.resources))
     except ValueError as exc:
         raise ConfigError(f"[source_{name}] resources: {exc}") from None
-    if not found:
+    try:
+        custom = tuple(resources.of_custom_kind(each) for each in parse_entries(group.kinds))
+    except ValueError as exc:
+        raise ConfigError(f"[source_{name}] kinds: {exc}") from None
+    workloads = {resource.title for resource in (*resources.KNOWN.values(), *found)}
+    if twice := [resource.title for resource in custom if resource.title in workloads]:
+        raise ConfigError(f"[source_{name}] kinds: {twice[0]} is a pod or a workload, which resources names")
+    if not found + custom:
         raise ConfigError(f"[source_{name}] resources: names nothing to follow")
-    return found
+    return found + custom

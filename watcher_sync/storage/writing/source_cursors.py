@@ -21,7 +21,7 @@ from watcher_sync.storage.writing.statements import Statements
 
 _COUNTER: Final = "~epoch"
 """The row of the counter. No source has this name."""
-_KINDS: Final = ("pod", "workload", "cluster")
+_KINDS: Final = ("pod", "workload", "custom_object", "cluster")
 """Kinds whose versions begin with an epoch."""
 _EPOCH: Final = re.compile(r'"(\d{17})\.\d{12}[~"]')
 _DIGITS: Final = 17

@@ -62,6 +62,15 @@ class KubernetesApi:
         """Serve one more type."""
         return self.registry.register(ResourceType(group, version, plural, kind, namespaced))
 
+    def unregister(self, kind: str) -> None:
+        """Delete the objects of a type, and serve it no more: its CustomResourceDefinition was deleted."""
+        resource = self.registry.named(kind)
+        with self.store.changed:
+            for item in self.store.items(resource):
+                self.store.remove(item)
+            self.registry.unregister(resource)
+        self.wake()
+
     def create(self, obj: Object) -> Object:
         """Create it with its status; its namespace too, if need be. :returns: as it is now.
 

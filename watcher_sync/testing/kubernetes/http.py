@@ -8,6 +8,7 @@ disconnected.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -157,17 +158,20 @@ class ApiHandler(Handler):
             if query.initial_events and api.watch_list == "unavailable":
                 self._chunk(error_line(errors.no_watch_progress()))
             else:
-                self._stream(watch, request)
+                self._stream(watch, request, lambda: api.registry.by_path(*target.resource.place) is not None)
         self.wfile.write(b"0\r\n\r\n")
         self.wfile.flush()
 
-    def _stream(self, watch: Watch, request: Request) -> None:
+    def _stream(self, watch: Watch, request: Request, is_served: Callable[[], bool]) -> None:
+        """:param is_served: whether the type still exists. The stream ends with the deletions that its end caused."""
         faults, stopping = self.api.stream_faults, self.listener.stopping
         if not self._lines(list(watch.begin()), request):
             return
-        while not stopping.is_set():
+        goes_on = True
+        while goes_on and not stopping.is_set():
+            goes_on = is_served()
             try:
-                lines = watch.wait(lambda: faults.due(request) or stopping.is_set())
+                lines = watch.wait(lambda: faults.due(request) or stopping.is_set() or not is_served())
             except errors.ApiError as exc:
                 self._chunk(error_line(exc))
                 return

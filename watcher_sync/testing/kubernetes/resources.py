@@ -47,6 +47,11 @@ class ResourceType:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
+    def place(self) -> tuple[str, str, str]:
+        """Group, version and plural, by which paths find it."""
+        return self.group, self.version, self.plural
+
+    @property
     def qualified(self) -> str:
         """As error messages name it: ``pods``, ``deployments.apps``."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
@@ -77,7 +82,7 @@ BUILTIN = (
 
 
 class Registry:
-    """The types of one server. Registered before they are used; read from every thread."""
+    """The types of one server. A test may add and remove types; any thread reads them."""
 
     def __init__(self) -> None:
         self._by_path: dict[tuple[str, str, str], ResourceType] = {}
@@ -86,9 +91,12 @@ class Registry:
             self.register(resource)
 
     def register(self, resource: ResourceType) -> ResourceType:
-        self._by_path[resource.group, resource.version, resource.plural] = resource
+        self._by_path[resource.place] = resource
         self._by_kind[resource.api_version, resource.kind] = resource
         return resource
+
+    def unregister(self, resource: ResourceType) -> None:
+        del self._by_path[resource.place], self._by_kind[resource.api_version, resource.kind]
 
     def by_path(self, group: str, version: str, plural: str) -> ResourceType | None:
         return self._by_path.get((group, version, plural))

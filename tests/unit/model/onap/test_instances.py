@@ -13,6 +13,7 @@ FIELDS = {
     "vnf_instance": {"registration": {"name": "one"}},
     "service_type_instance": {"spec": {"instance_name": "one"}},
     "instance": {"state": {"state": "active"}},
+    "custom_object": {"state": {"state": "Running"}},
 }
 
 
@@ -88,7 +89,7 @@ def test_only_the_kinds_that_are_asked_for(world, kinds, expected):
     assert {kind for kind, _ in found} == expected
 
 
-@pytest.mark.parametrize("kind", ["service_type_instance", "instance"])
+@pytest.mark.parametrize("kind", ["service_type_instance", "instance", "custom_object"])
 def test_any_other_instance_is_its_only_resource(world, kind):
     put(world, kind, "x")
     view = world.model.snapshot()

@@ -270,6 +270,32 @@ def _create_kubernetes_kinds() -> None:
     op.create_index("ix_workloads_owner_uid", "workloads", ["owner_uid"])
     _create_filter_index("workloads", "project_id")
     op.create_table(
+        "custom_objects",
+        sa.Column("id", sa.String(length=255), nullable=False),
+        sa.Column("api_group", sa.String(length=255)),
+        sa.Column("kind", sa.String(length=255)),
+        sa.Column("name", sa.String(length=253)),
+        sa.Column("namespace", sa.String(length=255)),
+        sa.Column("cluster", sa.String(length=255)),
+        sa.Column("project_id", sa.String(length=255)),
+        sa.Column("state", sa.String(length=255)),
+        sa.Column("owner_uid", sa.String(length=255)),
+        sa.Column("owner_kind", sa.String(length=255)),
+        sa.Column("properties", JsonDocument()),
+        sa.Column("labels", JsonDocument()),
+        sa.Column("created_at", UtcDateTime()),
+        sa.Column("resource_version", sa.String(length=255)),
+        sa.Column("seq", sa.BigInteger(), nullable=False),
+        sa.Column("versions", JsonDocument(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        **_OPTIONS,
+    )
+    for field in ("cluster", "kind", "name", "namespace"):
+        _create_filter_index("custom_objects", field)
+    op.create_index("ix_custom_objects_owner_uid", "custom_objects", ["owner_uid"])
+    for field in ("project_id", "state"):
+        _create_filter_index("custom_objects", field)
+    op.create_table(
         "pods",
         sa.Column("id", sa.String(length=255), nullable=False),
         sa.Column("name", sa.String(length=253)),

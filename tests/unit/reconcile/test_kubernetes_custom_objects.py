@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Custom objects of the model held against a cluster that speaks HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clusters import Installation, one_vdu
+from watcher_sync.testing.kubernetes import KubernetesServer, internal_error
+from watcher_sync.testing.kubernetes.builders import deployment
+
+pytestmark = pytest.mark.slow
+
+KINDS = ["a.example/v1/Thing state=.status.phase size=.spec.size", "b.example/v1/Thing"]
+
+
+def thing(name: str, group: str = "a.example", phase: str = "Ready") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": metadata, "status": {"phase": phase}}
+
+
+@pytest.fixture
+def server() -> Iterator[KubernetesServer]:
+    with KubernetesServer() as server:
+        for group in ("a.example", "b.example"):
+            server.register(group, "v1", f"{group[0]}things", "Thing", namespaced=group != "b.example")
+        server.create(deployment("vdu1", replicas=1))
+        server.load([thing("one"), *(thing(f"other-{number}", "b.example") for number in range(4))])
+        server.cluster.settle()
+        yield server
+
+
+@pytest.fixture
+def site(server: KubernetesServer, tmp_path: Path) -> Iterator[Installation]:
+    site = Installation(tmp_path, {"edge": server}, kinds=KINDS, connect_timeout=30.0, read_timeout=30.0)
+    yield site
+    site.close()
+
+
+def names(site: Installation) -> list[str]:
+    return sorted(each.name for each in site.model.all("custom_object"))
+
+
+ALL = ["one", "other-0", "other-1", "other-2", "other-3"]
+
+
+def test_an_empty_model_is_filled_and_a_second_run_writes_nothing(site: Installation):
+    assert site.reconcile().complete
+    assert names(site) == ALL
+    head = site.head()
+    report = site.reconcile()
+    assert (report.differences, report.sizes["custom_object"], site.head()) == ((), 5, head)
+
+
+def test_what_came_changed_and_went_is_healed_and_is_a_drift_by_field(site: Installation, server: KubernetesServer):
+    site.reconcile()
+    server.patch("athings", "one", {"status": {"phase": "Failed"}, "spec": {"size": 3}})
+    server.create(thing("two"))
+    server.delete("bthings", "other-0")
+    report = site.reconcile()
+    assert names(site) == ["one", "other-1", "other-2", "other-3", "two"]
+    assert (report.deleted, report.refused_deletes) == (1, {})
+    found = {(d.field, str(d.model_value), str(d.live_value)) for d in report.differences if d.kind == "custom_object"}
+    assert {
+        ("state", "Ready", "Failed"), ("properties", "{'size': None}", "{'size': 3}"),
+        ("", "None", "two"), ("", "other-0", "None"),
+    } <= found  # fmt: skip
+    assert {d.field for d in site.drifts() if d.kind == "custom_object"} >= {"state", "properties", ""}
+    assert site.reconcile().differences == ()
+    assert site.drifts() == []
+
+
+def test_a_dry_run_and_an_observed_kind_write_nothing(site: Installation, server: KubernetesServer):
+    site.reconcile()
+    server.create(thing("two"))
+    assert [d.kind for d in site.reconcile(dry_run=True).differences] == ["custom_object"]
+    assert names(site) == ALL
+    site.conf.set_override("policy", {"custom_object": "observe"}, group="reconcile")
+    site.reconcile()
+    assert names(site) == ALL
+    assert [(d.kind, d.policy) for d in site.drifts()] == [("custom_object", "observe")]
+
+
+def test_a_kind_that_is_not_served_is_gone(site: Installation, server: KubernetesServer):
+    """Its group has no other kind, so that discovery answers 404."""
+    site.reconcile()
+    server.unregister("athings")
+    report = site.reconcile()
+    assert (report.complete, report.deleted, names(site)) == (True, 1, ALL[1:])
+
+
+def test_a_kind_that_its_group_does_not_list_is_gone(site: Installation, server: KubernetesServer):
+    site.reconcile()
+    server.register("a.example", "v1", "more", "More")
+    server.unregister("athings")
+    report = site.reconcile()
+    assert (report.complete, report.deleted, names(site)) == (True, 1, ALL[1:])
+
+
+def test_the_delete_guard_refuses_what_discovery_lacks(site: Installation, server: KubernetesServer):
+    site.reconcile()
+    server.unregister("bthings")
+    report = site.reconcile()
+    assert (report.deleted, report.refused_deletes, names(site)) == (0, {"custom_object": 4}, ALL)
+    report = site.reconcile(allow_deletes=True)
+    assert (report.deleted, names(site)) == (4, ["one"])
+
+
+def test_a_kind_of_a_cluster_that_is_followed_in_part_is_gone_whatever_its_namespaces(
+    site: Installation, server: KubernetesServer
+):
+    site.conf.set_override("namespaces", ["default"], group="source_edge")
+    site.reconcile()
+    assert names(site) == ALL  # those of b.example have no namespace
+    server.unregister("bthings")
+    assert site.reconcile(allow_deletes=True).deleted == 4
+
+
+def test_a_discovery_that_fails_says_nothing_of_what_is_gone(site: Installation, server: KubernetesServer):
+    site.reconcile()
+    server.fail(internal_error(503), path="/apis/a.example/v1", count=None)
+    report = site.reconcile(allow_deletes=True)
+    assert (report.complete, report.deleted, names(site)) == (False, 0, ALL)
+    assert list(report.failures) == ["Thing"]
+    server.heal()
+    server.fail(internal_error(404), path="/apis/a.example/v1/athings", count=None)
+    report = site.reconcile(allow_deletes=True)
+    assert (report.complete, report.deleted, names(site)) == (False, 0, ALL)
+
+
+def test_the_sync_of_a_vnf_instance_lists_no_custom_objects(site: Installation, server: KubernetesServer):
+    site.reconcile()
+    site.register("v1", one_vdu())
+    server.requests.clear()
+    site.reconciler().sync_now("v1", dry_run=False)
+    assert server.requests.count("list", "pods") == 1
+    assert server.requests.count(resource="athings") == 0
+    assert names(site) == ALL

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of Kubernetes that become custom objects, as the options of the sources say.
+
+The source follows these kinds. The handler of Kubernetes reads their values at the paths that the same option has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oslo_config import cfg
+
+from watcher_sync.conf import engine, opts
+from watcher_sync.conf.namespaces import CLUSTER
+
+KINDS = cfg.MultiStrOpt(
+    "kinds",
+    default=[],
+    help="""
+A kind of objects to follow as custom objects, such as those of a CustomResourceDefinition. Repeat the option for each
+kind.
+
+The value is ``group/version/Kind`` (``version/Kind`` in the core group), and any number of ``name=path``, separated by
+white space. It may go on in the next line if that begins with white space. These names have a meaning:
+
+* ``state``: the path of its state, such as ``state=.status.phase``.
+* ``owner``: the path of the uid of its owner. Default: the owner reference with ``controller: true``.
+* ``scope``: the path of the namespace whose project it belongs to. Default: ``.metadata.namespace``.
+
+Each other name is a property, such as ``ip=.status.interfaces[0].ipAddress``. A path has members (``.status``,
+``["a key"]``), indexes (``[0]``), and filters for the first match (``[?type=="Ready"]``).
+
+A value that is missing, or too large, is null. The state, owner and scope are texts of up to 255 characters. All
+properties of an object share 512 KiB equally.
+
+The cluster need not serve the kind yet: the source follows it as soon as it does.
+
+The engine and the API need the same value. A change takes effect at a restart.
+
+Related options: ``resources``, ``namespace_projects``, ``backoff_max``.
+""",
+)
+
+
+def kinds_of_clusters(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str, list[str]]]:
+    """(source, cluster, entries) of the enabled sources of the driver ``kubernetes``."""
+    conf.register_opts(engine.OPTS, group=engine.GROUP)
+    for name in conf.engine.enabled_sources:
+        opts.register_source(conf, name, [])
+        group = conf[f"source_{name}"]
+        if group.driver == "kubernetes":
+            opts.register_source(conf, name, [CLUSTER, KINDS])
+            yield name, group.cluster or name, group.kinds
