@@ -245,6 +245,7 @@ def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
                 handler.namespace_projects = projects
             if isinstance(handler, TakesCustomKinds):
                 handler.custom_kinds = custom_kinds
+            Dispatcher([(extension.name, handler)])  # not used: raises if a method is missing
             handlers[extension.name] = handler
             failures.extend(Failure(*failure) for failure in getattr(handler, "failures", ()))
         except PluginConflict:

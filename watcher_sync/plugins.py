@@ -7,14 +7,17 @@ the process.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from stevedore import ExtensionManager
 
-from watcher_sync.exceptions import described, interrupts
+from watcher_sync.exceptions import ConfigError, described, interrupts
+
+T = TypeVar("T")
 
 
 class LoadedPlugin(msgspec.Struct, frozen=True):
@@ -61,6 +64,31 @@ def why_missing(namespace: str, name: str) -> str:
         return f"driver = {name} cannot be loaded: {reasons[-1]}"
     known = ", ".join(sorted(set(plugin_names(namespace)))) or "none"
     return f"driver = {name} is not installed; there are {known}"
+
+
+def require_subclass(section: str, driver: str, plugin: Any, base: type[Any]) -> None:
+    """Require that what a driver's entry point names is a driver.
+
+    :param section: of the configuration that names the driver.
+    :raises ConfigError: it is no subclass of the base.
+    """
+    if not (inspect.isclass(plugin) and issubclass(plugin, base)):
+        raise ConfigError(f"[{section}] driver = {driver} is no subclass of {base.__module__}.{base.__qualname__}")
+
+
+def make_driver(section: str, driver: str, make: Callable[[], T]) -> T:
+    """Make an instance of a driver that the configuration names.
+
+    :raises ConfigError: its class or an option is wrong; names the section and the driver.
+    """
+    try:
+        return make()
+    except ConfigError:
+        raise
+    except BaseException as exc:
+        if interrupts(exc):
+            raise
+        raise ConfigError(f"[{section}] driver = {driver} cannot be used: {described(exc)}") from exc
 
 
 def _entry_points(namespace: str) -> list[EntryPoint]:

@@ -18,6 +18,7 @@ from watcher_sync.assembly import log
 from watcher_sync.assembly.sources import load_driver, source_makers
 from watcher_sync.cmd.start import accept_interrupt
 from watcher_sync.conf import opts
+from watcher_sync.dispatch import load_handlers
 from watcher_sync.exceptions import ConfigError, Interrupted, described, interrupts
 from watcher_sync.plugins import load_plugins
 
@@ -117,3 +118,53 @@ def test_a_configured_driver_that_is_not_there_is_an_error_that_names_the_reason
     with pytest.raises(ConfigError, match=re.escape("[source_x] driver = moon is not installed; there are broken")):
         source_makers(conf, None)
     load_driver.cache_clear()
+
+
+WRONG_DRIVERS = """
+from watcher_sync.log.base import Outlet
+from watcher_sync.sources.base import Source
+
+class NoDriver:
+    options = []
+
+class AbstractSource(Source):
+    pass
+
+class AbstractOutlet(Outlet):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "driver", "reason"),
+    [
+        ("source", "NoDriver", "is no subclass of watcher_sync.sources.base.Source"),
+        ("source", "AbstractSource", "cannot be used: TypeError: Can't instantiate abstract class"),
+        ("outlet", "NoDriver", "is no subclass of watcher_sync.log.base.Outlet"),
+        ("outlet", "AbstractOutlet", "cannot be used: TypeError: Can't instantiate abstract class"),
+    ],
+)
+def test_a_wrong_driver_is_an_error_of_the_section_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, driver: str, reason: str
+) -> None:
+    (tmp_path / "wrong_drivers.py").write_text(WRONG_DRIVERS)
+    install(tmp_path, monkeypatch, f"[watcher_sync.{kind}s]", f"{driver.lower()} = wrong_drivers:{driver}")
+    conf = cfg.ConfigOpts()
+    opts.register_opts(conf)
+    config = tmp_path / "config"
+    config.write_text(
+        f"[engine]\nenabled_sources = wrong\n[outlets]\nenabled = wrong\n[{kind}_wrong]\ndriver = {driver.lower()}\n"
+    )
+    conf([], default_config_files=[str(config)], default_config_dirs=[])
+    with pytest.raises(ConfigError, match=rf"\[{kind}_wrong\] driver = {driver.lower()} {reason}"):
+        source_makers(conf, None) if kind == "source" else log.make_outlets(conf)
+
+
+def test_a_handler_that_names_a_missing_method_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "no_method.py").write_text("class H:\n    events = {'a.b': 'missing'}\n")
+    install(tmp_path, monkeypatch, "[watcher_sync.handlers]", "half = no_method:H")
+    conf = cfg.ConfigOpts()
+    opts.register_opts(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    (failure,) = [each for each in load_handlers(conf).failures if each.plugin == "half"]
+    assert failure.reason == "TypeError: handler 'half' has no method 'missing' for 'a.b'"

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 from oslo_config import cfg
 
 from watcher_sync.assembly.store import load_kinds, open_store_of_server
@@ -16,7 +14,7 @@ from watcher_sync.log.leadership import LEASE_PREFIX, PublisherLease
 from watcher_sync.log.publisher import OutletPublisher
 from watcher_sync.log.selection import OutletSelection
 from watcher_sync.log.worker import LogWorker
-from watcher_sync.plugins import load_plugins, why_missing
+from watcher_sync.plugins import load_plugins, make_driver, require_subclass, why_missing
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.database.database import open_database
 from watcher_sync.storage.groups.leases import EngineLease
@@ -52,7 +50,7 @@ def make_outlets(conf: cfg.ConfigOpts) -> dict[str, Outlet]:
             raise ConfigError(f"[outlets] enabled names {name!r}, which has a section of its own and its own option")
         if len(name) > _MAX_NAME:
             raise ConfigError(f"[outlets] enabled names {name!r}, which has more than {_MAX_NAME} characters")
-        outlets[name] = _outlet_class(conf, name)(name, conf)
+        outlets[name] = _make_outlet(conf, name)
     return outlets
 
 
@@ -94,8 +92,8 @@ def _lease(conf: cfg.ConfigOpts, store: Store, name: str) -> PublisherLease:
     return PublisherLease(EngineLease(database, store.tables, f"{LEASE_PREFIX}{name}", seconds=seconds), name)
 
 
-def _outlet_class(conf: cfg.ConfigOpts, name: str) -> type[Outlet]:
-    """The class of an outlet's driver; its options are registered."""
+def _make_outlet(conf: cfg.ConfigOpts, name: str) -> Outlet:
+    """An instance of an outlet's driver; its options are registered."""
     opts.register_outlet(conf, name, [])
     driver = conf[f"outlet_{name}"].driver
     if not driver:
@@ -103,8 +101,7 @@ def _outlet_class(conf: cfg.ConfigOpts, name: str) -> type[Outlet]:
     found = load_plugins(opts.OUTLETS, lambda *_: None, [driver])
     if not found:
         raise ConfigError(f"[outlet_{name}] {why_missing(opts.OUTLETS, driver)}")
-    cls = found[-1].plugin
-    if not (inspect.isclass(cls) and issubclass(cls, Outlet)):
-        raise ConfigError(f"[outlet_{name}] driver = {driver} is no subclass of {Outlet.__module__}.Outlet")
+    cls: type[Outlet] = found[-1].plugin
+    require_subclass(f"outlet_{name}", driver, cls, Outlet)
     opts.register_outlet(conf, name, cls.options)
-    return cls
+    return make_driver(f"outlet_{name}", driver, lambda: cls(name, conf))

@@ -24,7 +24,7 @@ from watcher_sync.engine.supervision import MakeSource
 from watcher_sync.exceptions import ConfigError, SourceError, text_of
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.scopes import EntityScope
-from watcher_sync.plugins import load_plugins, why_missing
+from watcher_sync.plugins import load_plugins, make_driver, require_subclass, why_missing
 from watcher_sync.sources.base import Source
 from watcher_sync.storage.writing.source_cursors import next_epoch
 from watcher_sync.storage.writing.store import Store
@@ -92,7 +92,8 @@ def make_unstarted(conf: cfg.ConfigOpts, name: str, cursor: str | None = None) -
     if name not in conf.engine.enabled_sources:
         known = ", ".join(sorted(conf.engine.enabled_sources)) or "none"
         raise ConfigError(f"{name}: no such source; [engine] enabled_sources are {known}")
-    return _driver_of(conf, name)(name, conf, cursor=cursor)
+    cls = _driver_of(conf, name)
+    return make_driver(f"source_{name}", conf[f"source_{name}"].driver, lambda: cls(name, conf, cursor=cursor))
 
 
 def digest_of_fields(kinds: Mapping[str, Kind]) -> str:
@@ -103,8 +104,9 @@ def digest_of_fields(kinds: Mapping[str, Kind]) -> str:
 
 def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str) -> MakeSource:
     cls = _driver_of(conf, name)
-    why_not = missing_declaration(conf[f"source_{name}"].driver, cls)
-    cls(name, conf)  # not used: raises ConfigError if an option is wrong
+    driver = conf[f"source_{name}"].driver
+    why_not = missing_declaration(driver, cls)
+    make_driver(f"source_{name}", driver, lambda: cls(name, conf))  # not used: raises if an option is wrong
 
     def make() -> Source:
         if why_not is not None:
@@ -140,6 +142,7 @@ def _driver_of(conf: cfg.ConfigOpts, name: str) -> type[Source]:
     cls = load_driver(driver)
     if cls is None:
         raise ConfigError(f"[source_{name}] {why_missing(opts.SOURCES, driver)}")
+    require_subclass(f"source_{name}", driver, cls, Source)
     if name == API or (name == REPLAY and driver != "replay"):
         raise ConfigError(
             f"[engine] enabled_sources names {name!r}, which is reserved for events that no driver brings"

@@ -13,26 +13,30 @@ from watcher_sync.assembly.store import open_store
 from watcher_sync.cmd.output import print_json, print_report
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped
-from watcher_sync.exceptions import ConfigError, ReconcileError
+from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, ReconcileError, described
 
 
 def reconcile(conf: cfg.ConfigOpts) -> int:
     """Print a report per scope; 1 if a comparison was incomplete or the delete guard refused deletions."""
     wanted, failed = conf.command.scopes, False
     store = open_store(conf)
-    known = {scope: one for one in make_reconcilers(conf, store, load_handlers(conf)) for scope in one.scopes()}
+    known = [(scope, one) for one in make_reconcilers(conf, store, load_handlers(conf)) for scope in one.scopes()]
+    scopes = sorted({scope for scope, _ in known})
     for name in wanted:
-        if name not in known:
-            raise ConfigError(f"{name}: no such scope; the scopes are {', '.join(sorted(known)) or 'none'}")
-    for scope in wanted or sorted(known):
-        timeout = known[scope].timeout(scope)
+        if name not in scopes:
+            raise ConfigError(f"{name}: no such scope; the scopes are {', '.join(scopes) or 'none'}")
+    for scope, one in [each for name in wanted or scopes for each in known if each[0] == name]:
+        timeout = one.timeout(scope)
         deadline = time.monotonic() + (conf.reconcile.timeout if timeout is None else timeout)
         try:
-            report = known[scope].run(
+            report = one.run(
                 scope, dry_run=conf.command.dry_run, allow_deletes=conf.command.allow_deletes, deadline=deadline
             )
-        except ReconcileError as exc:
-            print(escaped(str(exc)), file=sys.stderr)
+        except DatabaseUnavailable:
+            raise
+        except Exception as exc:  # noqa: BLE001 - a plugin may raise anything; the other scopes are compared
+            reason = str(exc) if isinstance(exc, ReconcileError) else f"{one.name}/{scope}: {described(exc)}"
+            print(escaped(reason), file=sys.stderr)
             failed = True
             continue
         failed |= not report.complete or bool(report.refused_deletes) or bool(report.refused_writes)

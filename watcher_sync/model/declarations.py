@@ -170,7 +170,10 @@ def fields_of(cls: type) -> Iterator[Field]:
                     others.append(mark)
             if others:
                 bare = Annotated[(bare, *others)]
-        python, nullable, max_length = _shape(bare)
+        try:
+            python, nullable, max_length = _shape(bare)
+        except TypeError as exc:
+            raise TypeError(f"field {name}: {exc}") from None
         max_bytes = max_bytes if python in (dict, list) else 0
         yield Field(name, facet, bare, python, nullable, max_length, doc, admin_only, max_bytes)
 

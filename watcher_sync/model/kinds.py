@@ -19,6 +19,7 @@ from __future__ import annotations
 import datetime
 import keyword
 import operator
+import re
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, Final, NoReturn, TypeVar
@@ -62,6 +63,25 @@ class Placeholder(Entity, frozen=True, kw_only=True, gc=False):
 
 PROJECT_FIELD: Final = "project_id"
 """A kind with a field of this name is scoped: an entity belongs to the project (tenant) that the field names."""
+
+_TABLES_AND_PATHS: Final = (
+    "compute_model diff drifts engines events graph impact instance inventories journal journal_head leases login "
+    "operation_leases operations outlet_cursors outlet_shards outlet_workers outlets parked quarantine "
+    "quarantine_reasons schema_compatibility schemas search source_cursors source_status sources states "
+    "subscription_head subscription_progress subscriptions tombstones topology watch_positions watch_topics "
+    "webhook_deliveries"
+)
+RESERVED_PLURALS: Final = frozenset(_TABLES_AND_PATHS.split())
+"""Plurals that no kind may have: other tables and other paths of the API have these names."""
+
+_PARAMETERS: Final = (
+    "all_fields all_projects as_of epoch exclude_default exclude_fields fields filter ids limit marker seq sort "
+    "versions"
+)
+RESERVED_FIELDS: Final = frozenset(_PARAMETERS.split())
+"""Names that no field may have: the parameters of lists, and the bookkeeping of entities."""
+
+_NAME: Final = re.compile("[a-z][a-z0-9_]{0,62}")
 
 MAX_INDEXED_CHARS: Final = 255
 """Characters of a text in an index of two columns; MariaDB's indexes have 3072 bytes."""
@@ -167,6 +187,7 @@ class Kind:
 
     def _check(self) -> None:
         """:raises TypeError: the declaration contradicts itself."""
+        self._check_names()
         follows = [follow for d in self.derived for follow in d.follows]
         read = [field for d in self.derived for field in d.reads]
         read += [field for r in self.references for field in r.reads]
@@ -192,6 +213,8 @@ class Kind:
             if field not in self.indexes:
                 raise TypeError(f"kind {self.name}: {field} has a low cardinality, but no index")
         for reference in self.references:
+            if [r.field for r in self.references].count(reference.field) > 1:
+                raise TypeError(f"kind {self.name}: {reference.field} refers to two kinds")
             if reference.field not in self.indexes:
                 raise TypeError(f"kind {self.name}: the reference {reference.field} needs an index")
             if reference.relation not in typing.get_args(Relation):
@@ -200,6 +223,18 @@ class Kind:
         for follow in follows:
             if follow.index not in self.indexes:
                 raise TypeError(f"kind {self.name}: {follow.index}, by which it follows {follow.kind}, needs an index")
+
+    def _check_names(self) -> None:
+        """:raises TypeError: a name is none, or is taken."""
+        for name in (self.name, self.plural, *self.fields):
+            if not _NAME.fullmatch(name):
+                raise TypeError(f"kind {self.name}: {name!r} is no name of small letters, digits and underscores")
+        if self.plural in RESERVED_PLURALS:
+            raise TypeError(f"kind {self.name}: the plural {self.plural!r} is reserved")
+        for field in self.fields.keys() & RESERVED_FIELDS:
+            raise TypeError(f"kind {self.name}: a field cannot have the name {field!r}, which is reserved")
+        if self.last_seen_field is not None and self.last_seen_field not in self.fields:
+            raise TypeError(f"kind {self.name}: {self.last_seen_field} is not a field")
 
     def unknown_facet(self, facet: str) -> NoReturn:
         """:raises InvalidEvent: naming a facet that is not declared."""
@@ -350,7 +385,19 @@ def kind(
     :param references: which indexed fields refer to other kinds.
     :param derived: fields that follow from other entities.
     :param last_seen_field: the field that shows when it was last seen; it is in memory, never in the journal.
+    :raises TypeError: the declaration contradicts itself, or has a name that is none or is taken.
     """
+
+    tuples = {
+        "indexes": indexes,
+        "low_cardinality": low_cardinality,
+        "filter_indexes": filter_indexes,
+        "references": references,
+        "derived": derived,
+    }
+    for option, value in tuples.items():
+        if not isinstance(value, tuple):
+            raise TypeError(f"kind {name}: {option} is no tuple; a tuple with one member ends with a comma")
 
     def declare(cls: type[E]) -> type[E]:
         _KIND_OF[cls] = Kind(

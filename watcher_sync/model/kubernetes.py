@@ -160,7 +160,7 @@ class Pod(Entity, frozen=True, kw_only=True, gc=False):
     plural="custom_objects",
     indexes=("cluster", "owner_uid"),
     filter_indexes=("cluster", "kind", "name", "namespace", "project_id", "state"),
-    references=(_IN_CLUSTER, _OF_OWNER, Reference("owner_uid", "custom_object", "owned_by")),
+    references=(_IN_CLUSTER, Reference("owner_uid", "custom_object", "owned_by")),
 )
 class CustomObject(Entity, frozen=True, kw_only=True, gc=False):
     """An object of a kind that the option ``kinds`` of a source names. Id: its uid.

@@ -109,11 +109,26 @@ def test_the_same_class_may_be_added_twice():
             {"references": (Reference("owner", "instance", "hates"),), "indexes": ("owner",)},
             "kind thing: 'hates' is no relation; there are runs_on, owned_by, attached_to, member_of, provided_by",
         ),
+        (
+            {
+                "references": (Reference("owner", "instance", "owned_by"), Reference("owner", "pod", "owned_by")),
+                "indexes": ("owner",),
+            },
+            "kind thing: owner refers to two kinds",
+        ),
+        ({"indexes": "owner"}, "kind thing: indexes is no tuple"),
+        ({"references": Reference("owner", "instance", "owned_by")}, "kind thing: references is no tuple"),
+        ({"name": "Thing"}, "'Thing' is no name of small letters"),
+        ({"plural": "thing s"}, "'thing s' is no name of small letters"),
+        ({"plural": "drifts"}, "kind thing: the plural 'drifts' is reserved"),
+        ({"plural": "events"}, "kind thing: the plural 'events' is reserved"),
+        ({"fields": {"limit": Annotated[Text | None, In("state")]}}, "cannot have the name 'limit', which is reserved"),
+        ({"last_seen_field": "colour"}, "kind thing: colour is not a field"),
         ({"derived": (Derived("colour", lambda view, entity: None),)}, "kind thing: colour is not a field"),
         ({"fields": {"owner": Annotated[str, In("a b")]}, "anchor": "a b"}, "the facet 'a b' has white space"),
         ({"fields": {"from": Annotated[str | None, In("state")]}}, "kind thing: 'from' cannot be the name of a field"),
         ({"fields": {"owner": Annotated[int | str, In("state")]}}, "one type, or one type and None"),
-        ({"fields": {"owner": Annotated[object, In("state")]}}, "cannot be a field of an entity"),
+        ({"fields": {"owner": Annotated[object, In("state")]}}, "field owner: .* cannot be a field of an entity"),
     ],
 )
 def test_a_declaration_that_cannot_work_is_refused_and_says_why(options, reason):

@@ -40,7 +40,7 @@ def prefix_of(site: str) -> str:
 @functools.cache
 def references(kind: Kind) -> tuple[str, ...]:
     """The fields of a kind that get the prefix."""
-    return (*dict.fromkeys(each.field for each in kind.references), *_MORE.get(kind.name, ()))
+    return (*(each.field for each in kind.references), *_MORE.get(kind.name, ()))
 
 
 def prefix_references(kind: Kind, prefix: str, values: dict[str, Any]) -> None:
