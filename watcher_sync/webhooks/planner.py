@@ -21,6 +21,7 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+import msgspec
 from oslo_log import log as logging
 
 from watcher_sync.model.kinds import Entity
@@ -29,9 +30,9 @@ from watcher_sync.model.onap.merging import Cache
 from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.webhooks.deliveries import Attempt, Clock, DeliverySettings, Outbox, Outgoing
 from watcher_sync.webhooks.matcher import Matcher, entity_of
-from watcher_sync.webhooks.rows import DELETED, NewDelivery, Row, WorkerWrites
+from watcher_sync.webhooks.rows import ACTIVE, DELETED, NewDelivery, Row, WorkerWrites
 from watcher_sync.webhooks.secrets import SecretBox
-from watcher_sync.webhooks.subscription import OlderRows, Subscription, SubscriptionContext
+from watcher_sync.webhooks.subscription import OlderRows, Subscription, SubscriptionContext, reached_by
 
 LOG = logging.getLogger(__name__)
 
@@ -65,6 +66,8 @@ class Planner:
         self._timers: list[tuple[float, int, Subscription]] = []
         """(monotonic time, number, subscription): when to look at a subscription again."""
         self._numbers = itertools.count()
+        self._unknown: set[str] = set()
+        """Kinds of subscriptions that are left out, as far as the log has them."""
 
     def __len__(self) -> int:
         """The number of subscriptions."""
@@ -86,6 +89,9 @@ class Planner:
         if row[0].state == DELETED:
             self.remove(subscription_id)
             return None
+        if row[0].instance_kind not in self._model.kinds:
+            self._hold(row, shard_sequence)
+            return None
         known = self._subscriptions.get(subscription_id)
         before = known.older if known is not None else None
         if known is not None:
@@ -94,6 +100,17 @@ class Planner:
             known = Subscription(self._context, row, shard_sequence, pending)
             self._subscriptions[subscription_id] = known
         return known.older if known.older is not before else None
+
+    def _hold(self, row: Row, shard_sequence: int) -> None:
+        """Leave out a subscription to an entity of a plugin that is not loaded; its place in the journal is held."""
+        written, progress = row
+        self.remove(written.id)
+        if written.state == ACTIVE and progress.held_since is None:
+            held_since = reached_by(row, shard_sequence) + 1
+            self._outbox.writes.progress[written.id] = msgspec.structs.replace(progress, held_since=held_since)
+        if written.instance_kind not in self._unknown:
+            self._unknown.add(written.instance_kind)
+            LOG.warning("webhooks: subscriptions to %s wait: the kind is not installed", written.instance_kind)
 
     def remove(self, subscription_id: str) -> None:
         """Forget a subscription."""

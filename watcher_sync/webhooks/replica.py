@@ -63,6 +63,7 @@ class Replica:
     def missing(self, rows: Iterable[Row]) -> dict[str, Collection[str] | None]:
         """What has to be loaded for these subscriptions."""
         keys = {(each.instance_kind, each.instance_id) for each, _ in rows if each.state == ACTIVE}
+        keys = {key for key in keys if key[0] in self.model.kinds}
         found: dict[str, Collection[str] | None] = {}
         for kind in sorted({kind for kind, _ in keys} - self._whole):
             if kind in _WHOLE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from tests.functional.storage.conftest import opened
@@ -84,6 +85,14 @@ def test_what_a_later_subscription_needs_is_added_at_the_same_seq(store: Store) 
     replica.retain({("instance", "i3")})
     assert replica.model.snapshot().ids("instance") == ["i3"]
     assert replica.missing(to_instances(1)) == {"instance": ["i1"]}
+
+
+def test_a_kind_that_is_not_installed_does_not_stop_the_others(store: Store) -> None:
+    Instances(store).write(range(3))
+    ((of_plugin, progress),) = to_instances(2)
+    of_plugin = msgspec.structs.replace(of_plugin, instance_kind="of_no_plugin")
+    replica = replica_of(store, [(of_plugin, progress), *to_instances(1)])
+    assert replica.model.snapshot().ids("instance") == ["i1"]
 
 
 def test_a_subscription_to_a_vnf_instance_needs_all_pods_and_workloads(store: Store) -> None:

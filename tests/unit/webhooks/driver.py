@@ -211,6 +211,8 @@ class Driver:
         self.settings = settings or DeliverySettings()
         self.box = box
         self.chance = 0.5
+        self.kinds = KINDS
+        """Of the next worker."""
         self._ids = itertools.count(1)
         self._known_revision = 0
         self.under_way: list[Outgoing] = []
@@ -222,7 +224,7 @@ class Driver:
 
         :param upto: the seq of its replica; the others follow.
         """
-        self.model = Model(KINDS)
+        self.model = Model(self.kinds)
         follow(self.model, self.log.rows[: self.log.head if upto is None else upto])
         clock = Clock(
             now=self.time.now,

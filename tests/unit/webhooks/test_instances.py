@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.webhooks.driver import DAY, FAILED, Driver, vnf
+from tests.unit.webhooks.driver import DAY, FAILED, KINDS, Driver, vnf
 
 
 def agrees(driver, name="s"):
@@ -34,6 +34,23 @@ def test_the_last_delivery_of_a_deleted_instance_says_so_and_then_the_subscripti
     assert [each["id"] for each in body["resource-changes"]["deleted"]] == ["i"]
     assert (body["state"], body["reason"]) == ("gone", "the instance was deleted")
     assert (driver.subscription().state, driver.subscription().reason) == ("gone", "the instance was deleted")
+
+
+def test_a_subscription_waits_while_the_kind_of_its_instance_is_not_installed():
+    driver = server("aggregate")
+    driver.subscribe("instance", "other", "t")
+    driver.kinds = KINDS.without({"aggregate"})
+    driver.restart()
+    driver.step()
+    driver.log.write("aggregate", "i", name="new")
+    driver.log.write("instance", "other", name="new")
+    driver.step()
+    assert (driver.receivers["s"].bodies, len(driver.receivers["t"].bodies)) == ([], 1)
+    driver.kinds = KINDS
+    driver.restart()
+    driver.run(10)
+    assert agrees(driver)
+    assert len(driver.receivers["s"].bodies) == 1
 
 
 def test_the_last_delivery_of_a_vnf_instance_comes_even_if_no_resource_changed():
