@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from oslo_config import cfg
+
 from tests.simulated import telling
 from tests.sites import Site
 from tests.unit.model.kinds import Slot, Ticket, kinds
@@ -46,13 +48,13 @@ class Warehouse(Site):
 
     def __init__(
         self, folder: Path, *, url: str | None = None, cls: type[Stock] = Stock, reads_tables: bool = False,
-        more: tuple[type[Entity], ...] = (),
+        more: tuple[type[Entity], ...] = (), conf: cfg.ConfigOpts | None = None,
     ) -> None:  # fmt: skip
         """:param reads_tables: whether the reconciler's process has no replica.
 
         :param more: classes of further kinds.
         """
-        super().__init__(folder, url=url, kinds=Kinds(Slot, Ticket, *more))
+        super().__init__(folder, url=url, kinds=Kinds(Slot, Ticket, *more), conf=conf)
         self.doubts = Doubts()
         self.truth: dict[tuple[str, str], Entity] = {}
         self.meanwhile: Callable[[], None] = lambda: None

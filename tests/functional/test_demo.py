@@ -97,7 +97,7 @@ def test_it_ends_in_time_with_a_model_equal_to_the_cloud_and_leaves_nothing_behi
     with urllib.request.urlopen(f"{url}/", timeout=deadline(60)) as page:
         assert "watcher_sync" in page.read().decode()
     wait_until(lambda: members_of_the_cluster(url).get("pod", {}).get("Running", 0) > 5, what="the pods that run")
-    assert members_of_the_cluster(url).keys() == {"workload", "pod", "vnf_instance"}
+    assert members_of_the_cluster(url).keys() == {"workload", "pod", "custom_object", "vnf_instance"}
     output = process.communicate(timeout=deadline(170))[0]
     assert process.returncode == 0, output
     assert re.search(r"^Equal +\d", output, re.MULTILINE)

@@ -56,7 +56,16 @@ INTERNAL = {
     "watcher_sync.handlers.sortable": {"UTC", "check_times"},
     "watcher_sync.wire.envelopes": {"read_cloud_event", "text_of", "unread"},
     "watcher_sync.wire.json": {"BadJson", "MAX_DEPTH", "check_tree", "decode", "join"},
-    "watcher_sync.model.kinds": {"MAX_INDEXED_CHARS", "PROJECT_FIELD", "Field", "Kind", "Kinds", "project_of"},
+    "watcher_sync.model.kinds": {
+        "RESERVED_FIELDS",
+        "RESERVED_PLURALS",
+        "MAX_INDEXED_CHARS",
+        "PROJECT_FIELD",
+        "Field",
+        "Kind",
+        "Kinds",
+        "project_of",
+    },
 }
 """Public names of the same modules that are for the project itself."""
 

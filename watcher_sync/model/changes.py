@@ -138,12 +138,23 @@ _AFTER: Final = re.compile(rf"(.{{0,200}}){_CONTINUED}(\d{{9}}){ABSENT}?", re.DO
 """A version of :func:`after`; the version that it continues, and its count."""
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text has no half of a surrogate pair, which JSON may bring."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def check_id(kind: str, entity_id: str) -> None:
     """:raises InvalidEvent: the id of an entity is too long, or some databases would not tell it from another."""
     if not 0 < len(entity_id) <= 255:
         raise InvalidEvent(f"{kind}: an id of {len(entity_id)} characters; 1 to 255 are allowed")
     if entity_id[-1] == " ":  # some databases compare texts without the spaces at their ends
         raise InvalidEvent(f"{kind}: an id that ends with a space")
+    if "\0" in entity_id or not (entity_id.isascii() or is_unicode(entity_id)):
+        raise InvalidEvent(f"{kind}: an id with a character that no database can store")
 
 
 def check_key(change: Upsert | Delete) -> None:

@@ -27,14 +27,17 @@ from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, ReconcileError
 from watcher_sync.handlers.federation.handler import is_declared, refuses_deletes
+from watcher_sync.handlers.federation.naming import prefix_of
 from watcher_sync.model.changes import Change, Delete, Outcome, Upsert, absent, after, check_id
 from watcher_sync.model.declared_values import declare_values
 from watcher_sync.model.kinds import Entity, Kind, kind_of
+from watcher_sync.model.model import Staged
 from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.reconcile.drift import Divergence, LiveEntity, compare
 from watcher_sync.reconcile.repair import Write, prefetch, write_portions
+from watcher_sync.sources.federation.region_source import followed_sites
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 
 _MARK_SECONDS: Final = 5.0
@@ -61,7 +64,8 @@ class ListingReconciler(Reconciler):
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
-        cls.options = [*cls.options, *(o for o in ListingReconciler.options if o not in cls.options)]
+        own = {option.dest for option in cls.options}
+        cls.options = [*cls.options, *(o for o in ListingReconciler.options if o.dest not in own)]
 
     def __init__(self, conf: cfg.ConfigOpts, context: Context) -> None:
         """:raises ConfigError: naming the option that is wrong.
@@ -72,6 +76,8 @@ class ListingReconciler(Reconciler):
         policies(conf, context.store.kinds)
         listed = [_listed_kind(context, *each) for each in self.lists.items()]
         self._listed = {each.kind.name: each for each in listed}
+        self._followed = tuple(prefix_of(site) for site in followed_sites(conf).values())
+        """How the ids begin that belong to followed regions."""
         self._marks: dict[str, tuple[int, float]] = {}
         """Scope -> the marks that a run was requested for, and when."""
 
@@ -148,8 +154,9 @@ class ListingReconciler(Reconciler):
         return f"{self.name}/{scope}"
 
     def _known(self, scope: str, kind: Kind, view: View) -> dict[str, Entity]:
-        """Return the declared entities of the model in the scope, by id."""
-        return {each.id: each for each in self.known(scope, kind.name, view) if is_declared(kind, each)}
+        """Return the declared entities of the model in the scope, by id; without those of followed regions."""
+        found = (each for each in self.known(scope, kind.name, view) if not each.id.startswith(self._followed))
+        return {each.id: each for each in found if is_declared(kind, each)}
 
     def _read(self, scope: str, deadline: float) -> tuple[dict[str, dict[str, LiveEntity]], dict[str, str]]:
         """Return kind -> id -> listed entity, and ``<kind> <id>`` -> why its values cannot be stored.
@@ -168,6 +175,8 @@ class ListingReconciler(Reconciler):
                 check_id(name, entity.id)
             except (InvalidEvent, TypeError) as exc:
                 raise ReconcileError(f"{where} has {_shown(entity)}: {exc}") from None
+            if entity.id.startswith(self._followed):
+                raise ReconcileError(f"{where} has {name} {entity.id}: such ids are of a region that a source follows")
             if entity.id in live[name]:
                 raise ReconcileError(f"{where} has {name} {entity.id} twice")
             try:
@@ -187,9 +196,11 @@ class ListingReconciler(Reconciler):
         :param known: the model's entities in the scope.
         """
         listed = self._listed[name]
-        # An entity may be in the model, but not in the scope. It is updated, and not created.
-        others = (view.get(name, i) for i in live if i not in known)
-        for what in compare(name, [*known.values(), *(e for e in others if e and is_declared(listed.kind, e))], live):
+        others: list[Entity] = []
+        if type(self).known is not ListingReconciler.known and (unknown := live.keys() - known.keys()):
+            # An entity may be in the model, but not in the scope. It is updated, and not created.
+            others = [e for e in view.all(name) if e.id in unknown and is_declared(listed.kind, e)]
+        for what in compare(name, [*known.values(), *others], live):
             is_whole = what.model is None or what.live is None
             if (what.model is None or what.model.seq <= since) and (listed.has_anchor or not is_whole):
                 yield what
@@ -259,6 +270,8 @@ class _ListingWriter:
         self._context = reconciler.context
         self._source = source
         self._since = since
+        self._own: set[int] = set()
+        """The seqs of what this writer wrote."""
         self.written = self.deleted = 0
         self.refused: dict[str, str] = {}
         """``<kind> <id>`` -> why it is not written."""
@@ -271,7 +284,9 @@ class _ListingWriter:
         :raises DatabaseUnavailable: the database is unavailable; a part is written.
         """
         ordered = [what for what in found if not what.gone] + [what for what in reversed(found) if what.gone]
-        for what, outcome in write_portions(self._context.writes, ordered, self._make, self._refuse):
+        for what, outcome in write_portions(
+            self._context.writes, ordered, self._make, self._refuse, committed=self._remember
+        ):
             if outcome is Outcome.APPLIED:
                 self.written += not what.gone
                 self.deleted += what.gone
@@ -279,6 +294,9 @@ class _ListingWriter:
                 self._refuse(what, _DELETED_FOR_GOOD)
             if outcome in (Outcome.APPLIED, Outcome.IGNORED):
                 self.done[what.kind, what.id] = outcome
+
+    def _remember(self, staged: Sequence[Staged]) -> None:
+        self._own.update(one.seq for one in staged)
 
     def _refuse(self, what: Divergence, why: object) -> None:
         self.refused[f"{what.kind} {what.id}"] = str(why)
@@ -309,9 +327,9 @@ class _ListingWriter:
         listed, now = self._kinds[what.kind], view.get(what.kind, what.id)
         kind = listed.kind
         if what.model is None:
-            if now is not None and (is_declared(kind, now) or self._since < now.seq <= head):
+            if now is not None and (is_declared(kind, now) or (now.seq <= head and self._is_foreign(now.seq))):
                 return
-            if tombstone is not None and tombstone.seq > self._since:
+            if tombstone is not None and self._is_foreign(tombstone.seq):
                 return
             buried = tombstone.versions if tombstone is not None else ()
             versions = now.versions if now is not None else buried or kind.no_versions
@@ -331,6 +349,10 @@ class _ListingWriter:
         }
         newer = {facet: after(versions[kind.facet_position[facet]]) for facet in facets}
         yield Upsert(kind.name, what.id, max(newer.values()), facets, newer)
+
+    def _is_foreign(self, seq: int) -> bool:
+        """Whether another writer wrote it after the listing began."""
+        return seq > self._since and seq not in self._own
 
 
 def _waits(what: Divergence, refused: Mapping[str, int]) -> bool:

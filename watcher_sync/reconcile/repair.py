@@ -24,6 +24,7 @@ from watcher_sync.events import Actor, Event
 from watcher_sync.exceptions import InvalidEvent, NotYet, RowRefused
 from watcher_sync.model.changes import ABSENT, NEVER, Change, Delete, Doubtful, Outcome, Seen, Version, absent, after
 from watcher_sync.model.kinds import Kinds
+from watcher_sync.model.model import Staged
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.drift import Divergence
 from watcher_sync.storage.database.database import retried
@@ -53,19 +54,23 @@ def write_portions(
     refused: Callable[[T, Exception], None],
     *,
     actor: Actor | None = None,
+    committed: Callable[[Sequence[Staged]], object] = len,
 ) -> Iterator[tuple[T, Outcome]]:
     """Write what was found, in one transaction per 200 entities. A portion that is refused is bisected.
 
     :param make: returns the write of each, in order, at the begin of a transaction.
     :param refused: gets what the model or the database refuses, and why; its outcome is QUARANTINED.
     :param actor: recorded as the writer.
+    :param committed: is called after each transaction, with what that wrote.
     :raises DatabaseUnavailable: the database is unavailable; earlier portions are written.
     """
 
     @retried
     def commit(portion: Sequence[T]) -> list[Outcome]:
         with writes.begin(actor) as cycle:
-            return cycle.write_all(make(cycle, portion))
+            outcomes = cycle.write_all(make(cycle, portion))
+        committed(cycle.staged)
+        return outcomes
 
     def write(portion: Sequence[T]) -> list[Outcome]:
         try:

@@ -16,8 +16,10 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oslo_config import cfg
 
 from tests.listings import Stock, Warehouse, slot, ticket
+from tests.sites import parsed
 from tests.unit.model.kinds import Slot, Ticket, kinds
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ReconcileError
@@ -213,6 +215,8 @@ def test_a_listing_that_fails_in_the_middle_changes_nothing(site: Warehouse, err
         (Slot(id="s0"), "has slot s0 twice"),
         (Slot(id=""), "has Slot '': slot: an id of 0 characters"),
         (Slot(id=7), "has Slot '7'"),
+        (Slot(id="a\0b"), "an id with a character that no database can store"),
+        (Slot(id="a\ud800"), "an id with a character that no database can store"),
     ],
 )
 def test_an_impossible_entity_fails_the_listing_by_name(site: Warehouse, bad: Any, message: str) -> None:
@@ -357,7 +361,7 @@ class Shelf(Placeholder, frozen=True, kw_only=True, gc=False):
     owner: Annotated[Text | None, In("state")] = None
 
 
-@kind("box", plural="boxes", indexes=("shelf",), references=(Reference("shelf", "shelf", implies=True),))
+@kind("box", plural="boxes", indexes=("shelf",), references=(Reference("shelf", "shelf", "runs_on", implies=True),))
 class Box(Entity, frozen=True, kw_only=True, gc=False):
     """It is on a shelf."""
 
@@ -389,6 +393,41 @@ def test_a_placeholder_is_declared_by_a_listing_unless_an_event_deleted_it_meanw
     site.close()
 
 
+def test_what_an_earlier_portion_of_the_listing_implied_is_no_foreign_write(tmp_path: Path) -> None:
+    site = Warehouse(tmp_path, cls=Shelves, more=(Shelf, Box))
+    site.has(*(Box(id=f"b{n}", shelf="s") for n in range(250)), Shelf(id="s", owner="x"))
+    report = site.run()
+    assert (report.written, site.state()["shelf s"]) == (251, {"owner": "x", "discovered": False, "gone": False})
+    site.close()
+
+
+@pytest.fixture
+def followed(tmp_path: Path) -> Iterator[Warehouse]:
+    """A warehouse of an installation that follows the region ``north``, which has the same kinds."""
+    config = tmp_path / "watcher-sync.conf"
+    config.write_text("[engine]\nenabled_sources = north\n[source_north]\ndriver = federation\n")
+    conf = parsed(["--config-file", str(config)])
+    site = Warehouse(tmp_path, conf=conf)
+    for n in range(8):
+        site.event(ticket(f"t{n}", n, "100"))
+        site.event(ticket(f"north:t{n}", n, "100"))
+    site.has(*(Ticket(id=f"t{n}", owner=f"o{n}", size=n) for n in range(8)))
+    yield site
+    site.close()
+
+
+def test_the_entities_of_a_followed_region_are_in_no_listing(followed: Warehouse) -> None:
+    before = followed.state()
+    report = followed.run(allow_deletes=True)
+    assert (report.deleted, report.sizes["ticket"], followed.state()) == (0, 8, before)
+
+
+def test_a_listing_cannot_have_an_id_of_a_followed_region(followed: Warehouse) -> None:
+    followed.has(Ticket(id="north:t1", owner="x"))
+    with pytest.raises(ReconcileError, match="ticket north:t1: such ids are of a region that a source follows"):
+        followed.run()
+
+
 def test_marked_entities_request_a_run_soon_but_not_one_after_the_other(
     site: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -410,6 +449,19 @@ def test_the_interval_is_an_option_beside_those_of_the_subclass(site: Warehouse)
     assert site.reconciler.interval("stock") is None
     site.conf.set_override("interval", 7.0, group="reconciler_stock")
     assert site.reconciler.interval("stock") == 7.0
+
+
+class Frequent(Stock):
+    """Has another default of the interval."""
+
+    name = "frequent"
+    options = [cfg.FloatOpt("interval", default=60.0)]  # noqa: RUF012
+
+
+def test_a_subclass_may_have_another_default_of_the_interval(tmp_path: Path) -> None:
+    site = Warehouse(tmp_path, cls=Frequent)
+    assert site.reconciler.interval("frequent") == 60.0
+    site.close()
 
 
 @pytest.mark.parametrize(
