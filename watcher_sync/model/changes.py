@@ -128,6 +128,11 @@ def after(written: Version) -> Version:
     return Version(f"{base}{_CONTINUED}{count + 1:09d}")
 
 
+def base_of(version: Version) -> Version:
+    """The version that an event wrote, without what :func:`after` appended to it."""
+    return Version(version.partition(_CONTINUED)[0])
+
+
 def is_after(version: Version) -> bool:
     """Whether a version is from :func:`after`: a reconciliation wrote it, and no event."""
     return _CONTINUED in version

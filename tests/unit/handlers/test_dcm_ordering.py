@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import random
 from collections import Counter
@@ -13,7 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.providers import EPOCH, Player, event, seconds
-from watcher_sync.model.changes import Outcome
+from watcher_sync.events import Event
+from watcher_sync.handlers import sortable
+from watcher_sync.handlers.dcm.ordering import recovery_version_of, version_of
+from watcher_sync.model.changes import NEVER, Outcome, Upsert, after, check_key
 from watcher_sync.testing.comparison import compare
 from watcher_sync.testing.dcm import publisher
 from watcher_sync.testing.dcm.providers import UNTOLD, Message, ProviderSimulator, Row
@@ -245,3 +249,19 @@ def test_five_percent_redelivery_of_20_000_events_about_2_000_rows_ends_with_no_
     naive.steps(step for step in steps if isinstance(step, Row))
     naive.play(*(msgspec.structs.replace(m.event(), sequence=(i, 1)) for i, m in enumerate(told)))
     assert len({d.entity_id for d in compare(truth, naive.model.snapshot(), ignored=UNTOLD)}) > 20
+
+
+def test_a_listing_of_the_facet_does_not_change_which_of_two_statuses_is_newer():
+    now = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    late, early = (sortable.digits(now + datetime.timedelta(seconds=s), "time") for s in (10, 5))
+    first, second = (
+        Event(id=f"e{n}", type="dcm.vm", source="dcm", origin="p", subject="x", time=now, sequence=(1, n))
+        for n in (5, 6)
+    )
+    known = version_of(first, late, NEVER)
+    assert version_of(second, early, known) < known
+    assert version_of(second, early, after(known)) < after(known)
+
+
+def test_a_recovery_after_a_listing_has_a_possible_version():
+    check_key(Upsert("provider", "p/vm", recovery_version_of(after(NEVER), "01767225610000000"), {}))

@@ -23,7 +23,7 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers import sortable
 from watcher_sync.handlers.dcm.payloads import provider_of
-from watcher_sync.model.changes import NEVER, Version
+from watcher_sync.model.changes import NEVER, Version, base_of
 
 _MAX_EPOCH: Final = 10**17
 _MAX_SEQUENCE: Final = 10**20
@@ -54,7 +54,7 @@ def version_of(event: Event, when: str, known: Version) -> Version:
         raise InvalidEvent(_BAD_SEQUENCE)
     stream, sequence = _stream(epoch), f"{number:020d}"
     reach = sequence
-    if known.startswith(stream) and known.endswith(source):
+    if known.startswith(stream) and base_of(known).endswith(source):
         known_time = known[_TIME]
         if when != sortable.NO_TIME != known_time:
             known_reach = known[_REACH]
@@ -76,7 +76,7 @@ def answer_version_of(event: Event, when: str, known: Version) -> Version:
 
 def recovery_version_of(known: Version, when: str) -> Version:
     """The version of an agent's warning, as if its source had published it at a later time."""
-    time = _TIME if known.startswith("1.") else _TIME_WITHOUT_SEQUENCE
+    known, time = base_of(known), _TIME if known.startswith("1.") else _TIME_WITHOUT_SEQUENCE
     return Version(known[: time.start] + when + known[time.stop :])
 
 
