@@ -23,7 +23,7 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers import sortable
 from watcher_sync.handlers.dcm.payloads import provider_of
-from watcher_sync.model.changes import NEVER, Version, base_of
+from watcher_sync.model.changes import NEVER, Version, after, base_of
 
 _MAX_EPOCH: Final = 10**17
 _MAX_SEQUENCE: Final = 10**20
@@ -76,8 +76,11 @@ def answer_version_of(event: Event, when: str, known: Version) -> Version:
 
 def recovery_version_of(known: Version, when: str) -> Version:
     """The version of an agent's warning, as if its source had published it at a later time."""
-    known, time = base_of(known), _TIME if known.startswith("1.") else _TIME_WITHOUT_SEQUENCE
-    return Version(known[: time.start] + when + known[time.stop :])
+    base = base_of(known)
+    if not base:  # only listings have reported the provider
+        return after(known)
+    time = _TIME if base.startswith("1.") else _TIME_WITHOUT_SEQUENCE
+    return Version(base[: time.start] + when + base[time.stop :])
 
 
 @functools.lru_cache(maxsize=64)

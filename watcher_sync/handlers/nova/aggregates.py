@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from watcher_sync.model.changes import NEVER, Version, base_of
+from watcher_sync.model.changes import NEVER, Version, base_of, is_after
 from watcher_sync.model.entities import Aggregate
 from watcher_sync.model.kinds import kind_of
 
@@ -59,7 +59,9 @@ def _joins_after(known: Aggregate | None, version: Version) -> dict[str, str]:
 
 
 def _last_list(known: Aggregate) -> Version:
-    first, has_joins, rest = (written := base_of(known.versions[_POSITION])).partition("+")
+    """The version of the last list. One that a reconciliation wrote is as new as the last join before it."""
+    stored = known.versions[_POSITION]
+    first, has_joins, rest = (written := base_of(stored)).partition("+")
     if _RECONCILED in written:
         return Version(first.partition(_RECONCILED)[0] + _RECONCILED)
-    return Version(rest.partition("+")[0] if has_joins else first)
+    return Version(rest.partition("+")[0] if has_joins and not is_after(stored) else first)
