@@ -35,6 +35,7 @@ _ANSWER: Final = "-"
 _REACH: Final = slice(20, 40)
 _TIME: Final = slice(41, 58)
 _SEQUENCE: Final = slice(59, 79)
+_SOURCE: Final = slice(80, 96)
 _TIME_WITHOUT_SEQUENCE: Final = slice(19, 36)
 """The parts of a stream's version; each has a fixed length."""
 
@@ -54,7 +55,7 @@ def version_of(event: Event, when: str, known: Version) -> Version:
         raise InvalidEvent(_BAD_SEQUENCE)
     stream, sequence = _stream(epoch), f"{number:020d}"
     reach = sequence
-    if known.startswith(stream) and base_of(known).endswith(source):
+    if known.startswith(stream) and known[_SOURCE] == source:
         known_time = known[_TIME]
         if when != sortable.NO_TIME != known_time:
             known_reach = known[_REACH]
