@@ -10,6 +10,7 @@ import pytest
 from oslo_config import cfg
 
 from tests.functional.storage.conftest import opened
+from tests.migrated import migrate
 from tests.plugin_kinds import plugin_kinds
 from tests.simulated import telling, told
 from tests.unit.api.conftest import Client
@@ -136,8 +137,9 @@ class GuardPost(Entity, frozen=True, kw_only=True, gc=False):
     gate: Annotated[Text | None, In("state"), Doc("The gate.")] = None
 
 
-def test_a_state_that_is_no_text_is_answered_as_text(any_migrated_url: str) -> None:
-    store = opened(any_migrated_url, Kinds(*BUILTIN, Gate, GuardPost))
+def test_a_state_that_is_no_text_is_answered_as_text(any_database_url: str) -> None:
+    store = opened(any_database_url, Kinds(*BUILTIN, Gate, GuardPost))
+    migrate(store)
     changes = [plugin("gate", "g1", state=True), plugin("gate", "g2")]
     CommitCycle(store, store.load(), telling(store.kinds)).run(Batch(events=[told(1, *changes)]))
     entries = client_of(store).simulate_get("/v1/topology").json["groups"][2]["entries"]
