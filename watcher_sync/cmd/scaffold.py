@@ -26,6 +26,9 @@ _TEMPLATE: Final = Path(__file__).parent / "plugin_template"
 _NAME: Final = re.compile(r"[a-z](?:[a-z0-9._-]{0,38}[a-z0-9])?", re.IGNORECASE | re.ASCII)
 """A distribution name that is an identifier, too, once its dots and hyphens are underscores."""
 
+_IMPORTED: Final = frozenset(["Annotated", "Any", "Count", "Doc", "Entity", "In", "Path", "Played", "Text"])
+"""What the templates import beside the new class."""
+
 
 class ScaffoldFailed(WatcherSyncError):
     """The folder of a plugin cannot be written."""
@@ -51,7 +54,7 @@ def scaffold(name: str, folder: Path) -> None:
     names = {
         "name": name,
         "module": module,
-        "cls": "".join(word.capitalize() for word in module.split("_")),
+        "cls": _class_of(module),
         "underline": "=" * len(name),
     }
     try:
@@ -82,9 +85,16 @@ def _module_of(name: str) -> str:
     module = re.sub(r"[-_.]+", "_", name).lower()
     if keyword.iskeyword(module) or module in sys.stdlib_module_names or util.find_spec(module) is not None:
         raise ConfigError(f"{name!r} is the name of an installed module; choose another one")
+    cls = _class_of(module)
+    if keyword.iskeyword(cls) or cls in _IMPORTED:
+        raise ConfigError(f"{name!r} is no name of a class ({cls} is taken); choose another one")
     if module in builtin_kinds():
         raise ConfigError(f"{name!r} is the name of a kind of watcher_sync; choose another one")
     return module
+
+
+def _class_of(module: str) -> str:
+    return "".join(word.capitalize() for word in module.split("_"))
 
 
 def _write(folder: Path, names: dict[str, str]) -> None:

@@ -20,6 +20,8 @@ UTC: Final = datetime.UTC
 NO_TIME: Final = "0" * 17
 """The text of an unknown time: before every other."""
 
+_UNMARKED: Final = str.maketrans("! ", "__")
+
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -67,11 +69,11 @@ def utc(time: datetime.datetime, where: str) -> datetime.datetime:
 
 
 def name(text: str) -> str:
-    """An id that fits into a version, and is another for another id."""
-    if len(text) <= 64 and text.isascii() and text.isprintable():
+    """An id that fits into a version, without spaces and ``!``, and is another for another id."""
+    if len(text) <= 64 and text.isascii() and text.isprintable() and "!" not in text and " " not in text:
         return text
     digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
-    return f"{ascii(text)[1:48]}~{digest}"
+    return f"{ascii(text)[1:48].translate(_UNMARKED)}~{digest}"
 
 
 def check_times(event: Event, limit: ClockLimit) -> None:

@@ -31,7 +31,7 @@ SCALED_TO_ZERO: Final = "ScaledToZero"
 READY: Final = "Ready"
 
 Counts = dict[str, dict[str, int]]
-"""Owner ("" for none) -> state ("" where it is unknown) -> how many."""
+"""Owner -> state ("" where it is unknown) -> how many."""
 
 _STATE_FIELDS = ("state", "status", "phase")
 
@@ -100,27 +100,30 @@ def count_by_state(
     owner: str,
     state: sa.ColumnElement[Any],
     only: Mapping[str, str],
-) -> tuple[Counts, dict[str, int]]:
-    """The rows of a table, counted by owner and state, and by state alone.
+    known: frozenset[str],
+) -> tuple[Counts, dict[str, int], dict[str, int]]:
+    """The rows of a table, counted by known owner and state, by state alone, and by state without a known owner.
 
     It costs one pass over the table's rows and answers as many rows as there are pairs.
 
     :param owner: the column that says whom a row belongs to. A row with a list belongs to each of them.
     :param state: the column or expression to count by.
     :param only: column -> value; other rows are not counted.
+    :param known: the ids of the owners.
     """
     by, chosen = table.c[owner], (table.c[name] == value for name, value in only.items())
     rows = sa.select(by.label("owner"), state.label("state")).where(*chosen).subquery()
     query = sa.select(rows.c.owner, rows.c.state, sa.func.count()).group_by(rows.c.owner, rows.c.state)
     counts: Counts = {}
     totals: dict[str, int] = {}
+    without: dict[str, int] = {}
     for owners, value, number in connection.execute(query):
         text = "" if value is None else str(value)
         totals[text] = totals.get(text, 0) + number
-        for owner_id in owners if isinstance(owners, list) and owners else [owners]:
-            states = counts.setdefault(owner_id or "", {})
+        its = known.intersection(owners if isinstance(owners, list) else [owners])
+        for states in [counts.setdefault(owner_id, {}) for owner_id in its] or [without]:
             states[text] = states.get(text, 0) + number
-    return counts, totals
+    return counts, totals, without
 
 
 def count_kinds(
@@ -131,9 +134,13 @@ def count_kinds(
     :param counted: kind -> table, state and ``only`` as in :func:`count_by_state`.
     """
     queries = []
+    is_mysql = connection.dialect.name in ("mysql", "mariadb")
     for kind, (table, state, only) in counted.items():
         chosen = (table.c[name] == value for name, value in only.items())
-        rows = sa.select(sa.cast(state, sa.String(255)).label("state")).select_from(table).where(*chosen).subquery()
+        text: sa.ColumnElement[str] = sa.cast(state, sa.String(255))
+        if is_mysql:  # a cast has the collation of the connection, which may ignore case and accents
+            text = text.collate("utf8mb4_bin")
+        rows = sa.select(text.label("state")).select_from(table).where(*chosen).subquery()
         named = sa.literal(kind, sa.String(255)).label("kind")
         queries.append(sa.select(named, rows.c.state, sa.func.count()).group_by(rows.c.state))
     counts: Counts = {kind: {} for kind in counted}

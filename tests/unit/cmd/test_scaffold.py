@@ -72,6 +72,9 @@ def test_an_empty_folder_is_used_and_the_default_is_the_name(tmp_path: Path, mon
         ("class", "is the name of an installed module"),
         ("json", "is the name of an installed module"),
         ("watcher-sync", "is the name of an installed module"),
+        ("none", "is no name of a class"),
+        ("true", "is no name of a class"),
+        *((name, "is no name of a class") for name in ("text", "count", "path", "entity", "annotated", "played")),
         ("compute-node", "is the name of a kind of watcher_sync"),
     ],
 )

@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -186,10 +186,13 @@ class _Reading:
     def group(self, group: TopologyGroup, search: str, limit: int) -> dict[str, Any]:
         """The entries of a group with their members, and the sums."""
         kind = self._service.kinds[group.kind]
-        counts = {name: self._members(self._service.kinds[name], field) for name, field in group.members.items()}
         rows = self._places(kind)
         self.kinds[kind.name] = dict(Counter(str(row["state"] or "") for row in rows))
-        known = {row["id"] for row in rows}
+        known = frozenset(row["id"] for row in rows)
+        counts: dict[str, Counts] = {}
+        unplaced: dict[str, dict[str, int]] = {}
+        for name, field in group.members.items():
+            counts[name], unplaced[name] = self._members(self._service.kinds[name], field, known)
         found = [row for row in rows if not search or any(search in (row[n] or "").lower() for n in ("id", "name"))]
         entries = [_entry(row, counts, self._service.kinds) for row in found]
         entries.sort(key=_sort_key)
@@ -202,7 +205,7 @@ class _Reading:
             "entries": entries[:limit],
             "members": members,
             "health": _sum_by_health(members),
-            "unplaced": _unplaced(counts, known),
+            "unplaced": unplaced,
         }
 
     def count(self, kinds: Iterable[Kind]) -> None:
@@ -220,12 +223,13 @@ class _Reading:
         chosen = (table.c[field] == value for field, value in self._scope(kind).items())
         return [row._mapping for row in self._connection.execute(query.where(*chosen))]
 
-    def _members(self, kind: Kind, field: str) -> Counts:
+    def _members(self, kind: Kind, field: str, known: frozenset[str]) -> tuple[Counts, dict[str, int]]:
+        """The members by known place and state, and those without one by state."""
         table = self._service.tables.entities[kind.name]
-        counts, self.kinds[kind.name] = count_by_state(
-            self._connection, table, owner=field, state=self._state(kind), only=self._scope(kind)
+        counts, self.kinds[kind.name], unplaced = count_by_state(
+            self._connection, table, owner=field, state=self._state(kind), only=self._scope(kind), known=known
         )
-        return counts
+        return counts, unplaced
 
     def _state(self, kind: Kind) -> sa.ColumnElement[Any]:
         state = state_of(kind, self._service.tables.entities[kind.name])
@@ -235,15 +239,6 @@ class _Reading:
         """Column -> value of the entities of a kind that the caller may see."""
         scope = self._context.scope if kind.is_scoped else None
         return {} if scope is None else {PROJECT_FIELD: scope}
-
-
-def _unplaced(counts: Mapping[str, Counts], known: Collection[str]) -> dict[str, dict[str, int]]:
-    """Sums the counts of unknown owners: kind -> state -> number."""
-    sums: dict[str, Counter[str]] = {kind: Counter() for kind in counts}
-    for kind, owners in counts.items():
-        for owner in owners.keys() - known:
-            sums[kind].update(owners[owner])
-    return {kind: dict(found) for kind, found in sums.items()}
 
 
 def _sum_by_health(members: Mapping[str, Mapping[str, int]]) -> dict[str, dict[Health, int]]:
@@ -271,7 +266,8 @@ def _entry(row: Mapping[Any, Any], counts: Mapping[str, Counts], kinds: Mapping[
                 word = kind if number == 1 else kinds[kind].plural
                 warnings.append(f"{number} {word.replace('_', ' ')} {condition}")
     level = "error" if errors else "warning" if warnings else "ok"
-    state = "down" if row.get("forced_down") else row.get("state")
+    its = "down" if row.get("forced_down") else row["state"]
+    state = None if its is None else str(its)
     zone = row.get("availability_zone")
     return _TopologyEntry(row["id"], row["name"], zone, state, level, errors + warnings, members, health)
 

@@ -120,8 +120,10 @@ def _clock(origin: str) -> str:
 def _name(event_id: str) -> str:
     """Ten characters for a message id, which sort like the id if it has no more."""
     size = len(event_id)
-    if size == 36 and event_id[8] == "-" and event_id.isascii():  # a UUID
-        return event_id[:8] + event_id[34:]
-    if size <= 10 and event_id.isascii() and event_id.isprintable():
+    if size == 36 and event_id[8] == "-" and event_id.isascii():
+        short = event_id[:8] + event_id[34:]
+        if short.isalnum():  # of a UUID
+            return short
+    if size <= 10 and event_id.isascii() and event_id.isprintable() and "!" not in event_id and " " not in event_id:
         return event_id
     return hashlib.blake2b(event_id.encode(errors="surrogatepass"), digest_size=5).hexdigest()

@@ -9,6 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from watcher_sync.events import Event
+from watcher_sync.handlers import sortable
 from watcher_sync.handlers.base import Handler
 from watcher_sync.model.changes import Change, Delete, Upsert, Version
 from watcher_sync.model.view import View
@@ -53,4 +54,4 @@ class RackHandler(Handler):
 
 def version(event: Event, payload: Removed) -> Version:
     """Text order is the order of the changes: the number padded with zeros, then the id as a tie-break."""
-    return Version(f"{payload.sequence:020d}.{event.id}")
+    return Version(f"{payload.sequence:020d}.{sortable.name(event.id)}")
