@@ -94,7 +94,7 @@ def test_a_time_of_another_zone_is_the_same_version(nova, version):
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 TIMES = st.timedeltas(datetime.timedelta(0), datetime.timedelta(days=1_157_406)).map(lambda since: EPOCH + since)
-IDS = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1, max_size=10)
+IDS = st.text(st.characters(codec="ascii", exclude_categories=["Cc"], exclude_characters="! "), min_size=1, max_size=10)
 PARTS = st.tuples(st.sampled_from(["building", "stopped"]), TIMES, IDS)
 
 

@@ -118,7 +118,7 @@ def _clock(origin: str) -> str:
 
 
 def _name(event_id: str) -> str:
-    """Ten characters for a message id, which sort like the id if it has no more."""
+    """Ten characters for a message id. They sort like the id if it has no more, and no space or ``!``."""
     size = len(event_id)
     if size == 36 and event_id[8] == "-" and event_id.isascii():
         short = event_id[:8] + event_id[34:]
