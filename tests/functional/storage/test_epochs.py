@@ -11,7 +11,7 @@ from tests.functional.storage.conftest import on_one_database
 from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import by_facet, told
 from watcher_sync.events import Event
-from watcher_sync.model.changes import Delete, Upsert, Version
+from watcher_sync.model.changes import Delete, Upsert, Version, absent, after
 from watcher_sync.storage.writing.source_cursors import next_epoch, write_cursor
 
 CLOCK = 1_700_000_000_000_000
@@ -34,7 +34,7 @@ def test_each_start_of_any_source_has_a_greater_epoch(store):
         assert sorted(pool.map(start, ["edge", "core"] * 4)) == list(range(5, 13))
 
 
-@pytest.mark.parametrize("where", ["row", "tombstone", "traced", "cursor", "quarantine"])
+@pytest.mark.parametrize("where", ["row", "tombstone", "absence", "traced", "cursor", "quarantine"])
 @on_one_database
 def test_the_count_begins_above_the_epochs_that_earlier_releases_took_from_clocks(store, where):
     cycle = cycle_on(store)
@@ -43,8 +43,10 @@ def test_the_count_begins_above_the_epochs_that_earlier_releases_took_from_clock
         commit(cycle, told(1, pod(ahead)), told(2, pod(CLOCK)))
     elif where == "tombstone":
         commit(cycle, told(1, Delete("pod", "gone", version(ahead))))
+    elif where == "absence":
+        commit(cycle, told(1, pod(CLOCK)), told(2, Delete("pod", f"pod-{CLOCK}", absent(version(ahead)))))
     elif where == "traced":
-        traced = Version(f"{version(ahead)}~{1:09d}")
+        traced = after(version(ahead))
         commit(cycle, told(1, pod(CLOCK)))
         commit(cycle, told(2, Upsert("pod", f"pod-{CLOCK}", traced, {"workload": {"workload_uid": "w"}})))
     elif where == "cursor":

@@ -23,7 +23,7 @@ _COUNTER: Final = "~epoch"
 """The row of the counter. No source has this name."""
 _KINDS: Final = ("pod", "workload", "custom_object", "cluster")
 """Kinds whose versions begin with an epoch."""
-_EPOCH: Final = re.compile(r'"(\d{17})\.\d{12}[~"]')
+_EPOCH: Final = re.compile(r'"(\d{17})\.\d{12}\D')
 _DIGITS: Final = 17
 """Of an epoch in a version."""
 _EVENT_TYPES: Final = "kubernetes.%"
