@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The virtual environment with Keystone, Placement, Glance and Nova.
+"""The virtual environment with the services of a cloud, such as Keystone, Placement, Glance and Nova.
 
-It is in the folder that :data:`VARIABLE` names, else in ``.tox/real-nova-cloud``. The first run creates it, which takes
-minutes. Later runs use it again until ``requirements.txt`` changes. It is apart from the tests' own environment,
-because Nova and this project require different versions of some libraries.
+It is in the folder that :data:`VARIABLE` names, else in ``.tox/<name>-cloud``. The first run creates it, which takes
+minutes. Later runs use it again until the requirements change. It is apart from the tests' own environment,
+because the services and this project require different versions of some libraries.
 """
 
 from __future__ import annotations
@@ -40,19 +40,20 @@ class Programs:
         return self.folder / name
 
 
-def ensure_programs() -> Programs:
+def ensure_programs(name: str = "real-nova", requirements: Path = _REQUIREMENTS) -> Programs:
     """Install what is missing.
 
+    :param name: of the cloud, which names its folder.
     :raises subprocess.CalledProcessError: pip failed; it wrote the reason to stderr.
     """
-    folder = Path(os.environ.get(VARIABLE) or Path(__file__).parents[2] / ".tox" / "real-nova-cloud").absolute()
-    digest = hashlib.sha256(_REQUIREMENTS.read_bytes()).hexdigest()
+    folder = Path(os.environ.get(VARIABLE) or Path(__file__).parents[2] / ".tox" / f"{name}-cloud").absolute()
+    digest = hashlib.sha256(requirements.read_bytes()).hexdigest()
     stamp = folder / _STAMP
     if not stamp.exists() or stamp.read_text() != digest:
-        print(f"real-nova: installing OpenStack into {folder}", file=sys.stderr, flush=True)
+        print(f"{name}: installing OpenStack into {folder}", file=sys.stderr, flush=True)
         if not (folder / "bin" / "python").exists():
             venv.create(folder, with_pip=True)
-        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--requirement", str(_REQUIREMENTS)]
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--requirement", str(requirements)]
         subprocess.run(pip, check=True, stdout=sys.stderr.fileno())
         stamp.write_text(digest)
     return Programs(folder)
