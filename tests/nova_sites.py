@@ -16,7 +16,7 @@ from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.doubts import Doubts
-from watcher_sync.conf import reconcile_nova
+from watcher_sync.conf import cloud_account, reconcile_nova
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.handlers.nova.handler import NovaHandler
@@ -41,7 +41,7 @@ class NovaSite(Site):
         text = "".join(f"{name} = {value}\n" for name, value in lines.items())
         file.write_text(f"[reconcile_nova]\n{text}")
         super().__init__(folder, url=url, conf=parsed(["--config-file", str(file)]))
-        reconcile_nova.register_auth_opts(self.conf)
+        cloud_account.register_auth_opts(self.conf, reconcile_nova.GROUP)
         self.dispatcher = Dispatcher([("nova", NovaHandler())])
         self.doubts = Doubts()
         self.waits: list[float] = []

@@ -25,7 +25,7 @@ from oslo_reports import opts as reports
 from oslo_service import backend
 
 from watcher_sync.assembly import safe_logging
-from watcher_sync.conf import keystone, opts, reconcile_nova, strict
+from watcher_sync.conf import cloud_account, keystone, opts, reconcile_nova, strict
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, WatcherSyncError
 from watcher_sync.storage.database import file_modes
@@ -293,7 +293,7 @@ def _read(conf: cfg.ConfigOpts, argv: Sequence[str], prog: str) -> None:
         if keystone.is_configured(conf):
             keystone.register_opts(conf)
         if reconcile_nova.is_configured(conf):
-            reconcile_nova.register_auth_opts(conf)
+            cloud_account.register_auth_opts(conf, reconcile_nova.GROUP)
         strict.check(conf)
         _read_all(conf)
     except cfg.Error as exc:

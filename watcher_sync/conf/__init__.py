@@ -3,6 +3,7 @@
 
 ``api``             ``[api]``: the REST API, and the login with user and password
 ``capacity``        ``[reconcile_capacity]``: which capacity providers are enabled
+``cloud_account``   The account with which a reconciler asks a cloud: options of keystoneauth
 ``custom_kinds``    Kinds of Kubernetes that become custom objects
 ``database``        ``[database]``: time limits of statements and transactions
 ``engine``          ``[engine]``: sources, batches, leadership and shutdown
@@ -17,7 +18,7 @@
 ``outlet_webhook``  ``[outlet_webhook]``: subscriptions and their delivery
 ``outlets``         ``[outlets]`` and the options common to all outlets that publish on a log
 ``reconcile``       ``[reconcile]``: intervals, limits and policies of the comparison with the live systems
-``reconcile_nova``  ``[reconcile_nova]``: the cloud that is asked, and the options of keystoneauth
+``reconcile_nova``  ``[reconcile_nova]``: the cloud that is asked
 ``retention``       ``[retention]``: how long history is stored
 ``strict``          Rejects sections and options that no module declares
 ``tracing``         ``[tracing]``: traces of batches and requests

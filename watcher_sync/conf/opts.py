@@ -17,6 +17,7 @@ from oslo_db import options as db_options
 from watcher_sync.conf import (
     api,
     capacity,
+    cloud_account,
     database,
     engine,
     liveness,
@@ -131,7 +132,7 @@ def register_outlet(conf: cfg.ConfigOpts, name: str, options: list[cfg.Opt]) -> 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """For oslo-config-generator and the documentation."""
     plugins = itertools.chain.from_iterable(list_plugin_opts(namespace) for namespace in PLUGINS)
-    return [*own_opts(), *reconcile_nova.sample_opts(), *plugins]
+    return [*own_opts(), *cloud_account.sample_opts(reconcile_nova.GROUP), *plugins]
 
 
 def own_opts() -> list[tuple[str, list[cfg.Opt]]]:

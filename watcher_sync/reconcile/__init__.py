@@ -11,6 +11,7 @@
 ``notify``               Notifications about syncs and drifts, for listeners on the message bus
 ``nova``                 The reconciler of Nova: hosts, aggregates and servers of one cloud
 ``openstack``            Authenticated access to the APIs of an OpenStack cloud, as raw JSON
+``openstack_listing``    A reconciler that only lists, for the services of OpenStack clouds
 ``openstack_transport``  Limits the size of the answers of OpenStack's APIs
 ``plugins``              The installed reconcilers and capacity providers: entry points
 ``repair``               Writes what a listing found, unless an event wrote the entity meanwhile

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Authenticated access to the APIs of an OpenStack cloud, as raw JSON.
 
-:class:`OpenStackCloud` is the account of ``[reconcile_nova]``. It connects at the first request, and any thread may use
-it. A :class:`CloudClient` makes the requests of one run: it knows the run's deadline, and counts them.
+An :class:`OpenStackCloud` is the account of a section. It connects at the first request; any thread may use it. A
+:class:`CloudClient` makes the requests of one run: it knows the run's deadline, and counts them.
 
 Each failure has a type of its own. A server that asks for a pause (429, or 503 with ``Retry-After``) gets it within the
 deadline. keystoneauth authenticates again if a token expires. Nothing else is tried again: the next run does that.
@@ -26,7 +26,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.accounts import share_between_threads
-from watcher_sync.conf import reconcile_nova
+from watcher_sync.conf import cloud_account, reconcile_nova
 from watcher_sync.exceptions import ConfigError, ReconcileError
 
 LOG = logging.getLogger(__name__)
@@ -40,7 +40,6 @@ PLACEMENT: Final = "placement"
 Microversion = tuple[int, int]
 
 _VERSIONS: Final = {COMPUTE: "2"}
-"""Service -> major version of its API, where it has several endpoints."""
 
 _MAX_PAUSES: Final = 5
 """Pauses for one request that a rate limit may ask for."""
@@ -104,20 +103,25 @@ class OpenStackCloud:
     def __init__(
         self,
         conf: cfg.ConfigOpts,
+        group: str = reconcile_nova.GROUP,
         *,
+        versions: Mapping[str, str] = _VERSIONS,
         monotonic: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Reads the account from ``[reconcile_nova]``. It contacts nothing.
+        """Reads the account. It contacts nothing.
 
+        :param group: the section with the account.
+        :param versions: service -> major version of its API, where it may have several endpoints.
         :param monotonic: the clock of the deadlines, in seconds.
         :param wait: waits for a number of seconds.
         :raises ConfigError: the options name no usable account.
         """
-        reconcile_nova.register_auth_opts(conf)
-        reconcile_nova.require_account(conf)
-        self._account = _account(conf)
+        cloud_account.register_auth_opts(conf, group)
+        cloud_account.require_account(conf, group)
+        self._account = _account(conf, group)
         share_between_threads(self._account.session.auth)
+        self._versions = versions
         self.monotonic = monotonic
         self.wait = wait
         self._logged: dict[str, str] = {}
@@ -147,7 +151,7 @@ class OpenStackCloud:
         from keystoneauth1.adapter import Adapter
 
         account = self._account
-        return Adapter(account.session, version=_VERSIONS.get(service), **account.where(service))
+        return Adapter(account.session, version=self._versions.get(service), **account.where(service))
 
 
 class CloudClient:
@@ -269,7 +273,7 @@ class CloudClient:
             raise CloudUnavailable(f"{service}: {type(exc).__name__}") from None
 
 
-def _account(conf: cfg.ConfigOpts) -> _Account:
+def _account(conf: cfg.ConfigOpts, name: str) -> _Account:
     """:raises ConfigError: the options name no usable account."""
     # Imported here: see the module.
     from keystoneauth1 import exceptions, loading
@@ -278,7 +282,6 @@ def _account(conf: cfg.ConfigOpts) -> _Account:
 
     from watcher_sync.reconcile.openstack_transport import limit_answers
 
-    name = reconcile_nova.GROUP
     group = conf[name]
     try:
         if group.cloud:

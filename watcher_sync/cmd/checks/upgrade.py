@@ -27,7 +27,7 @@ from watcher_sync.cmd.checks.insecure_settings import (
     place,
 )
 from watcher_sync.cmd.checks.loose_files import find_loose_files
-from watcher_sync.conf import opts, reconcile_nova
+from watcher_sync.conf import cloud_account, opts, reconcile_nova
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, SchemaMissing, SourceError, StorageError, WatcherSyncError
@@ -138,7 +138,7 @@ class Checks(upgradecheck.UpgradeCommands):
         if not self._conf[reconcile_nova.GROUP].enabled:
             return Result(Code.WARNING, _FIX_INVENTORY)
         try:
-            reconcile_nova.require_account(self._conf)
+            cloud_account.require_account(self._conf, reconcile_nova.GROUP)
         except ConfigError as exc:
             return Result(Code.FAILURE, escaped(str(exc)))
         return Result(Code.SUCCESS)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reconciler of a service of OpenStack: its account, its pages, and what a failure is."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from oslo_config import cfg
+
+from tests.listings import Warehouse
+from tests.sites import parsed
+from tests.unit.model.kinds import Slot
+from tests.waiting import deadline
+from watcher_sync.conf import cloud_account
+from watcher_sync.exceptions import ConfigError, ReconcileError
+from watcher_sync.model.kinds import Entity
+from watcher_sync.reconcile.base import Report
+from watcher_sync.reconcile.openstack_listing import OpenStackReconciler, pages
+from watcher_sync.reconcile.plugins import make_reconciler
+
+Answer = tuple[int, Any]
+
+
+class Slots(OpenStackReconciler):
+    """Lists the slots of a service."""
+
+    name: ClassVar[str] = "slots"
+    lists = {Slot: ("owner",)}  # noqa: RUF012 - as a plugin writes it
+
+    def list_live(self, scope: str, deadline: float) -> Iterable[Entity]:
+        client = self.client(deadline)
+        for each in pages(client, "rack", "/slots", key="slots", params={"detail": "true"}, version="1.7"):
+            yield Slot(id=each["uuid"], owner=each["owner"])
+
+
+class Service:
+    """An API with pages of two slots."""
+
+    def __init__(self) -> None:
+        self.slots = [{"uuid": f"s{n}", "owner": f"o{n}"} for n in range(5)]
+        self.requests: list[tuple[dict[str, list[str]], str | None]] = []
+        self.answer: Callable[[dict[str, list[str]]], Answer] = self.page
+        service = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                parts = urlsplit(self.path)
+                query = parse_qs(parts.query)
+                if parts.path != "/slots":  # the library asks for the versions
+                    status, body = 404, {}
+                else:
+                    service.requests.append((query, self.headers.get("OpenStack-API-Version")))
+                    status, body = service.answer(query)
+                content = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def page(self, query: dict[str, list[str]]) -> Answer:
+        names = [slot["uuid"] for slot in self.slots]
+        start = names.index(query["marker"][0]) + 1 if "marker" in query else 0
+        found = self.slots[start : start + 2]
+        more = {"slots_links": [{"rel": "next"}]} if start + 2 < len(self.slots) else {}
+        return 200, {"slots": found, **more}
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    made = Service()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Warehouse]:
+    made = Warehouse(tmp_path)
+    yield made
+    made.close()
+
+
+def configured(folder: Path, text: str) -> cfg.ConfigOpts:
+    file = folder / "watcher-sync.conf"
+    file.write_text(f"[reconciler_slots]\n{text}")
+    return parsed(["--config-file", str(file)])
+
+
+def reconciler(site: Warehouse, conf: cfg.ConfigOpts) -> OpenStackReconciler:
+    made = make_reconciler("slots", Slots, conf, site.reconciler.context)
+    assert isinstance(made, OpenStackReconciler)
+    return made
+
+
+@pytest.fixture
+def slots(site: Warehouse, service: Service, tmp_path: Path) -> OpenStackReconciler:
+    return reconciler(site, configured(tmp_path, f"auth_type = none\nendpoint = {service.url}\n"))
+
+
+def run(slots: OpenStackReconciler) -> Report:
+    return slots.run("slots", deadline=time.monotonic() + deadline(30))
+
+
+def test_all_pages_are_listed_with_the_microversion(
+    site: Warehouse, service: Service, slots: OpenStackReconciler
+) -> None:
+    assert run(slots).written == 5
+    assert {entity["id"] for entity in site.model.dump("slot")} == {"s0", "s1", "s2", "s3", "s4"}
+    assert [query.get("marker") for query, _ in service.requests] == [None, ["s1"], ["s3"]]
+    assert {version for _, version in service.requests} == {"rack 1.7"}
+    assert all(query["detail"] == ["true"] for query, _ in service.requests)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ((200, {"slots": {"uuid": "s0"}}), "rack /slots: slots is not a list of objects with an id"),
+        ((200, ["s0"]), "rack /slots: Expected `object`, got `array`"),
+        ((200, {"slots": [{"owner": "x"}], "next": "more"}), "rack /slots: slots is not a list of objects with an id"),
+        ((200, {"slots": [{"uuid": "s0", "owner": "x"}], "next": "more"}), "has slot s0 twice"),
+        ((403, {"forbidden": {"message": "the role admin"}}), "rack /slots: 403: the role admin"),
+        ((500, {}), "rack /slots: 500"),
+    ],
+)  # fmt: skip
+def test_a_listing_that_is_not_complete_fails_and_names_the_request(
+    site: Warehouse, service: Service, slots: OpenStackReconciler, answer: Answer, reason: str
+) -> None:
+    service.answer = lambda query: answer
+    with pytest.raises(ReconcileError, match=re.escape(reason)) as caught:
+        run(slots)
+    assert service.url not in str(caught.value)
+    assert not list(site.model.dump("slot"))
+
+
+def test_without_an_account_nothing_is_listed(site: Warehouse, tmp_path: Path) -> None:
+    assert reconciler(site, configured(tmp_path, "interval = 5\n")).scopes() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("cloud = north\nauth_type = none\n", "[reconciler_slots] cloud, auth_type: are both set"),
+        ("auth_type = pasword\n", "[reconciler_slots] auth_type = pasword: there is no such plugin"),
+        ("auth_type = password\n", "[reconciler_slots] auth_url: not set"),
+        ("auth_section = account\n", "[reconciler_slots] auth_section = account: there is no such section"),
+    ],
+)
+def test_an_account_that_cannot_be_used_is_named(site: Warehouse, tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(reason)):
+        reconciler(site, configured(tmp_path, text))
+
+
+def test_the_check_of_the_files_knows_the_options_of_each_account(tmp_path: Path) -> None:
+    conf = configured(tmp_path, "auth_type = password\n")
+    sections = {"reconciler_slots": {"auth_type": "password"}, "reconciler_racks": {"path": "x"}, "source_nova": {}}
+    [listed] = [lister() for lister in cloud_account.listers(conf, {"file": sections})]
+    names = {option.dest for section, options in listed for option in options if section == "reconciler_slots"}
+    assert {"auth_url", "username", "timeout", "auth_section"} <= names
+    assert "application_credential_id" not in names
