@@ -68,7 +68,7 @@ class Cloud:
     @property
     def login(self) -> dict[str, str]:
         """keystoneauth's options of the administrator."""
-        return {"auth_type": "none", "endpoint": self.endpoint}
+        return {"auth_type": "none", "endpoint": f"{self.endpoint}/v1"}
 
     def api(self) -> Api:
         """A new client of the API."""

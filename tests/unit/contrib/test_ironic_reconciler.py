@@ -16,7 +16,7 @@ import pytest
 from watcher_sync_ironic.reconciler import IronicReconciler
 
 from tests.simulated import telling
-from tests.sites import Site
+from tests.sites import Site, parsed
 from tests.unit.contrib.ironic_events import KINDS, Ironic
 from tests.waiting import deadline
 from watcher_sync.assembly.reconcile import make_context
@@ -101,13 +101,13 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.fixture
-def make(site: Site) -> Make:
+def make(site: Site, tmp_path: Path) -> Make:
     def made(**options: Any) -> IronicReconciler:
-        site.conf.register_opts(IronicReconciler.options, group="reconciler_ironic")
-        for name, value in options.items():
-            site.conf.set_override(name, value, group="reconciler_ironic")
-        context = make_context(site.conf, site.store, telling(site.store.kinds), lambda: site.model)
-        reconciler = make_reconciler("ironic", IronicReconciler, site.conf, context)
+        file = tmp_path / "watcher-sync.conf"
+        file.write_text("\n".join(["[reconciler_ironic]", *(f"{name} = {value}" for name, value in options.items())]))
+        conf = parsed(["--config-file", str(file)])
+        context = make_context(conf, site.store, telling(site.store.kinds), lambda: site.model)
+        reconciler = make_reconciler("ironic", IronicReconciler, conf, context)
         assert isinstance(reconciler, IronicReconciler)
         return reconciler
 
@@ -119,7 +119,7 @@ def run(reconciler: IronicReconciler) -> None:
 
 
 def test_all_pages_of_all_collections_become_entities(site: Site, api: FakeApi, make: Make) -> None:
-    run(make(auth_type="none", endpoint=api.url))
+    run(make(auth_type="none", endpoint=f"{api.url}/v1"))
     nodes = {row["id"]: row for row in site.model.dump("baremetal_node")}
     assert sorted(nodes) == [f"node-{number}" for number in range(5)]
     assert nodes["node-3"]["name"] == "n3"
@@ -130,7 +130,7 @@ def test_all_pages_of_all_collections_become_entities(site: Site, api: FakeApi, 
 
 
 def test_what_is_listed_no_more_is_deleted(site: Site, api: FakeApi, make: Make) -> None:
-    reconciler = make(auth_type="none", endpoint=api.url)
+    reconciler = make(auth_type="none", endpoint=f"{api.url}/v1")
     run(reconciler)
     del api.collections["nodes"][4]
     run(reconciler)
@@ -139,7 +139,7 @@ def test_what_is_listed_no_more_is_deleted(site: Site, api: FakeApi, make: Make)
 
 @pytest.mark.parametrize("status", [401, 500])
 def test_an_api_that_refuses_changes_nothing(site: Site, api: FakeApi, make: Make, status: int) -> None:
-    reconciler = make(auth_type="none", endpoint=api.url)
+    reconciler = make(auth_type="none", endpoint=f"{api.url}/v1")
     run(reconciler)
     api.collections["nodes"].clear()
     api.status = status
@@ -151,7 +151,7 @@ def test_an_api_that_refuses_changes_nothing(site: Site, api: FakeApi, make: Mak
 def test_an_answer_without_a_field_fails_the_listing_by_name(api: FakeApi, make: Make) -> None:
     del api.collections["nodes"][0]["fault"]
     with pytest.raises(ReconcileError, match="`fault`"):
-        run(make(auth_type="none", endpoint=api.url))
+        run(make(auth_type="none", endpoint=f"{api.url}/v1"))
 
 
 def test_without_an_account_nothing_is_listed(make: Make) -> None:
