@@ -44,8 +44,13 @@ _COPIED: Final[Mapping[str, Collection[str]]] = {
 }
 """End of an event type -> the facets that it does not report; its sender read them before another one changed them."""
 
-_STATUS: Final = {"volume.transfer.create.end": "awaiting-transfer", "volume.transfer.delete.end": "available"}
-"""The status after events whose payload has the one before."""
+_STATUS: Final = {
+    ("volume.transfer.create.end", "available"): "awaiting-transfer",
+    ("volume.transfer.delete.end", "awaiting-transfer"): "available",
+    ("volume.revert.end", "reverting"): "error",
+    ("snapshot.revert.end", "restoring"): "available",
+}
+"""Event type and status in its payload -> what Cinder has written, or is about to write."""
 
 _COPY, _REPORTED = "1", "2"
 """Ranks of versions."""
@@ -78,7 +83,7 @@ class CinderHandler(Handler):
             return
         facets: Facets = {
             "name": {"name": usage.display_name},
-            "state": {"status": _STATUS.get(event.type, usage.status)},
+            "state": {"status": _STATUS.get((event.type, usage.status), usage.status)},
             "details": {
                 "size_gb": usage.size,
                 "project_id": usage.tenant_id,
@@ -108,7 +113,7 @@ class CinderHandler(Handler):
             return
         facets: Facets = {
             "name": {"name": usage.display_name},
-            "state": {"status": usage.status},
+            "state": {"status": _STATUS.get((event.type, usage.status), usage.status)},
             "details": {
                 "size_gb": usage.volume_size,
                 "project_id": usage.tenant_id,

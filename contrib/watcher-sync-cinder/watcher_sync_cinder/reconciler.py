@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists Cinder's API: services, pools, types, volumes and snapshots of all projects.
 
-A volume or a snapshot that consumes no quota is left out. It is a temporary one of a migration or a backup, and Cinder
-publishes nothing about it.
+A volume that consumes no quota is left out. It is a temporary one of a migration or a backup, and Cinder publishes
+nothing about it.
 
 The scheduler lists no pool of a backend that is disabled or down. Such a pool stays as the model has it.
 """
@@ -106,7 +106,7 @@ class CinderReconciler(ListingReconciler):
             yield from self._pools(services, pools)
             yield from map(_type, types)
             yield from (_volume(one) for one in volumes if one["consumes_quota"])
-            yield from (_snapshot(one) for one in snapshots if one["consumes_quota"])
+            yield from map(_snapshot, snapshots)
         except (KeyError, TypeError, AttributeError, ValueError) as exc:
             raise ReconcileError(f"Cinder's answer has not the expected form: {exc!r}") from exc
 

@@ -120,6 +120,12 @@ def test_the_end_of_a_transfer_has_the_status_that_cinder_has_just_written(actio
     assert only("volume", volume(f"transfer.{action}.end", 1, status=before))["status"] == status
 
 
+def test_the_end_of_a_revert_has_the_status_that_cinder_writes_next():
+    assert only("volume", volume("revert.end", 1, status="reverting"))["status"] == "error"
+    assert only("volume", volume("revert.end", 1))["status"] == "available"
+    assert only("volume_snapshot", snapshot("revert.end", 1, status="restoring"))["status"] == "available"
+
+
 @pytest.mark.parametrize("kind", [volume, snapshot])
 def test_an_audit_of_the_past_changes_nothing(kind):
     begun = {"audit_period_beginning": "2026-01-01T11:00:00"}
