@@ -37,6 +37,7 @@ class ShelvesDriver(driver.VolumeDriver):
     def get_volume_stats(self, refresh: bool = False) -> dict[str, Any]:
         pools = json.loads(pathlib.Path(self.configuration.shelves_state).read_text())
         common = {"QoS_support": False, "multiattach": True, "thin_provisioning_support": True}
+        common["thick_provisioning_support"] = False  # without it, Cinder publishes no capacity
         return {
             "volume_backend_name": self.configuration.volume_backend_name,
             "vendor_name": "shelves",
