@@ -13,6 +13,7 @@ import time
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import kombu
 
@@ -47,7 +48,11 @@ class Follower:
     :param name: of its queue; None: the mode.
     """
 
-    def __init__(self, mode: str, cloud: Cloud, folder: Path, *, name: str | None = None) -> None:
+    scopes: Sequence[str] = SCOPES
+    kinds: Sequence[str] = KINDS
+    counted = _COUNTED
+
+    def __init__(self, mode: str, cloud: Any, folder: Path, *, name: str | None = None) -> None:
         self.mode = mode
         self.pool = f"watcher-sync-{name or mode}"
         """The queue of its engine."""
@@ -62,7 +67,7 @@ class Follower:
         self._reconcilers: dict[str, Reconciler] = {}
         """Scope -> reconciler; made at the first comparison."""
 
-    def _options(self, cloud: Cloud) -> dict[str, object]:
+    def _options(self, cloud: Any) -> dict[str, object]:
         options: dict[str, object] = {"engine.enabled_sources": ",".join(SOURCES) if self.listens else ""}
         if self.listens:
             for source, url in zip(SOURCES, cloud.transport_urls, strict=True):
@@ -82,7 +87,7 @@ class Follower:
         # The engine's own runs would hide what each step needs.
         return options | {"reconcile.enabled": False}
 
-    def bind(self, cloud: Cloud) -> None:
+    def bind(self, cloud: Any) -> None:
         """Create the queues of the engine, so that it has everything that is published from now on."""
         for url in cloud.transport_urls if self.listens else ():
             with kombu.Connection(amqp_url(url)) as connection:
@@ -114,13 +119,14 @@ class Follower:
             made = make_reconcilers(conf, self.installation.store, load_handlers(conf))
             self._reconcilers.update({scope: one for one in made for scope in one.scopes()})
         return [
-            self._reconcilers[scope].run(scope, deadline=time.monotonic() + deadline(_RUN_SECONDS)) for scope in SCOPES
+            self._reconcilers[scope].run(scope, deadline=time.monotonic() + deadline(_RUN_SECONDS))
+            for scope in self.scopes
         ]
 
     def model(self) -> dict[str, Rows]:
         """Kind -> id -> fields, as the tables have them."""
         snapshot = self.installation.store.load().snapshot()
-        return {kind: {row["id"]: row for row in snapshot.dump(kind)} for kind in KINDS}
+        return {kind: {row["id"]: row for row in snapshot.dump(kind)} for kind in self.kinds}
 
     def stop(self) -> None:
         """End the engine in good order."""
@@ -130,7 +136,7 @@ class Follower:
 
     def _count(self) -> float:
         with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=deadline(5)) as answer:
-            return sum(float(number) for number in _COUNTED.findall(answer.read().decode()))
+            return sum(float(number) for number in self.counted.findall(answer.read().decode()))
 
 
 def followers(cloud: Cloud, folder: Path) -> Mapping[str, Follower]:

@@ -57,11 +57,11 @@ class Recorder:
     :param urls: of the message buses, as oslo.messaging has them.
     """
 
-    def __init__(self, urls: Iterable[str]) -> None:
+    def __init__(self, urls: Iterable[str], *, exchange: str = EXCHANGE, topic: str = TOPIC) -> None:
         self.notifications: list[Notification] = []
         self._last_at = time.monotonic()
         connections = [kombu.Connection(amqp_url(url)) for url in urls]
-        self._queues = [(one, bind_queue(one, "recorder")) for one in connections]
+        self._queues = [(one, bind_queue(one, "recorder", exchange, topic)) for one in connections]
         self._ending = threading.Event()
         self._threads = [
             threading.Thread(target=self._read, args=queue, name="recorder", daemon=True) for queue in self._queues
@@ -127,10 +127,12 @@ def amqp_url(url: str) -> str:
     return "amqp://" + url.partition("://")[2]
 
 
-def bind_queue(connection: kombu.Connection, name: str) -> kombu.Queue:
+def bind_queue(
+    connection: kombu.Connection, name: str, exchange_name: str = EXCHANGE, topic: str = TOPIC
+) -> kombu.Queue:
     """A queue with a copy of every notification from now on. oslo.messaging declares a pool's queue in the same way."""
-    exchange = kombu.Exchange(EXCHANGE, "topic", durable=False, auto_delete=False)
-    bindings = [kombu.binding(exchange, routing_key=f"{TOPIC}.{priority}") for priority in PRIORITIES]
+    exchange = kombu.Exchange(exchange_name, "topic", durable=False, auto_delete=False)
+    bindings = [kombu.binding(exchange, routing_key=f"{topic}.{priority}") for priority in PRIORITIES]
     queue = kombu.Queue(name, bindings=bindings, durable=False, auto_delete=False)
     queue(connection.default_channel).declare()
     return queue

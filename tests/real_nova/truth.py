@@ -40,7 +40,7 @@ def read_truth(admin: Admin) -> dict[str, Rows]:
 
 def differences(truth: Mapping[str, Rows], model: Mapping[str, Rows]) -> Iterator[ModelDifference]:
     """What the model has wrong: entities that it lacks or has without reason, and each field that the truth tells."""
-    for kind in KINDS:
+    for kind in truth:
         for entity_id in sorted({*truth[kind], *model[kind]}):
             expected, found = truth[kind].get(entity_id), model[kind].get(entity_id)
             if expected is None or found is None:
