@@ -42,13 +42,10 @@ def deployment(ironic: Ironic) -> tuple[list[Envelope], Expected]:
 def an_answer_of_the_api_after_the_next_save(ironic: Ironic) -> tuple[list[Envelope], Expected]:
     return [
         ironic.node("create.end", saved=None),
-        ironic.node("provision_set.end", saved=2, provision_state="manageable", name="old"),
+        ironic.node("maintenance_set.end", saved=2, name="old", maintenance=True),
         ironic.node("provision_set.start", saved=5.2, sent=5.3, provision_state="cleaning", name="new"),
         ironic.node("update.end", saved=5.1, sent=5.4, provision_state="manageable", name="new"),
-        ironic.node(
-            "maintenance_set.end", saved=6.1, sent=6.4, provision_state="cleaning", name="new", maintenance=True
-        ),
-    ], {"baremetal_node": {NODE: {"provision_state": "cleaning", "name": "new", "maintenance": True}}}
+    ], {"baremetal_node": {NODE: {"provision_state": "cleaning", "name": "new", "maintenance": False}}}
 
 
 def traits(ironic: Ironic) -> tuple[list[Envelope], Expected]:
