@@ -54,8 +54,10 @@ def traits(ironic: Ironic) -> tuple[list[Envelope], Expected]:
         ironic.node("update.end", saved=3, name="new"),
         ironic.node("update.start", saved=3, sent=8.9, name="new", traits=["CUSTOM_A", "CUSTOM_B"]),
         ironic.node("update.end", saved=3, sent=9, name="new", traits=["CUSTOM_B", "CUSTOM_A"]),
-        ironic.node("power_set.end", saved=9, sent=9.5, name="new", traits=["CUSTOM_A", "CUSTOM_B"]),
-    ], {"baremetal_node": {NODE: {"name": "new", "traits": ["CUSTOM_A", "CUSTOM_B"]}}}
+        # The API read the node, a conductor saved it, and then the new trait was saved.
+        ironic.node("power_set.end", saved=12, name="new", traits=["CUSTOM_A", "CUSTOM_B"], power_state="power on"),
+        ironic.node("update.end", saved=3, sent=13, name="new", traits=["CUSTOM_A"]),
+    ], {"baremetal_node": {NODE: {"name": "new", "traits": ["CUSTOM_A"], "power_state": "power on"}}}
 
 
 def deletion_and_creation_with_the_same_uuid(ironic: Ironic) -> tuple[list[Envelope], Expected]:
