@@ -42,13 +42,10 @@ def deployment(ironic: Ironic) -> tuple[list[Envelope], Expected]:
 def an_answer_of_the_api_after_the_next_save(ironic: Ironic) -> tuple[list[Envelope], Expected]:
     return [
         ironic.node("create.end", saved=None),
-        ironic.node("provision_set.end", saved=2, provision_state="manageable", name="old"),
+        ironic.node("maintenance_set.end", saved=2, name="old", maintenance=True),
         ironic.node("provision_set.start", saved=5.2, sent=5.3, provision_state="cleaning", name="new"),
         ironic.node("update.end", saved=5.1, sent=5.4, provision_state="manageable", name="new"),
-        ironic.node(
-            "maintenance_set.end", saved=6.1, sent=6.4, provision_state="cleaning", name="new", maintenance=True
-        ),
-    ], {"baremetal_node": {NODE: {"provision_state": "cleaning", "name": "new", "maintenance": True}}}
+    ], {"baremetal_node": {NODE: {"provision_state": "cleaning", "name": "new", "maintenance": False}}}
 
 
 def traits(ironic: Ironic) -> tuple[list[Envelope], Expected]:
@@ -57,8 +54,10 @@ def traits(ironic: Ironic) -> tuple[list[Envelope], Expected]:
         ironic.node("update.end", saved=3, name="new"),
         ironic.node("update.start", saved=3, sent=8.9, name="new", traits=["CUSTOM_A", "CUSTOM_B"]),
         ironic.node("update.end", saved=3, sent=9, name="new", traits=["CUSTOM_B", "CUSTOM_A"]),
-        ironic.node("power_set.end", saved=9, sent=9.5, name="new", traits=["CUSTOM_A", "CUSTOM_B"]),
-    ], {"baremetal_node": {NODE: {"name": "new", "traits": ["CUSTOM_A", "CUSTOM_B"]}}}
+        # The API read the node, a conductor saved it, and then the new trait was saved.
+        ironic.node("power_set.end", saved=12, name="new", traits=["CUSTOM_A", "CUSTOM_B"], power_state="power on"),
+        ironic.node("update.end", saved=3, sent=13, name="new", traits=["CUSTOM_A"]),
+    ], {"baremetal_node": {NODE: {"name": "new", "traits": ["CUSTOM_A"], "power_state": "power on"}}}
 
 
 def deletion_and_creation_with_the_same_uuid(ironic: Ironic) -> tuple[list[Envelope], Expected]:
