@@ -122,7 +122,7 @@ class Site:
             self.host(2, service_zone="az2", status="disabled", disabled_reason="fan"),
             self.host(3, service_zone="az2", liveness="down"),
             *(
-                Upsert("aggregate", f"uuid-{name}", self.version(), {"state": {"name": name, **values}})
+                Upsert("aggregate", f"uuid-{name}", self.version(), by_facet("aggregate", name=name, **values))
                 for name, values in GROUPS.items()
             ),
             *(self.server(n, f"host-{n % 4}", locked=n == 5, pinned_zone="az1" if n == 1 else None) for n in range(12)),
