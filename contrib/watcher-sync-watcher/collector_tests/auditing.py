@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import random
 import zlib
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from oslo_config import cfg
 from stevedore import ExtensionManager
 from watcher.common import utils
 from watcher.decision_engine.loading import default
-from watcher.decision_engine.model import model_root
 from watcher.decision_engine.model.collector import manager
 
 NAMESPACE = "watcher_cluster_data_model_collectors"
@@ -80,14 +81,15 @@ def strategy(name: str, scope: Any = ()) -> Any:
     return made
 
 
-def plan(name: str, model: model_root.ModelRoot | None = None, scope: Any = (), **parameters: Any) -> list[Any]:
+def plan(name: str, models: Mapping[str, Any] = MappingProxyType({}), scope: Any = (), **parameters: Any) -> list[Any]:
     """The actions that a strategy proposes, as (type, parameters).
 
-    :param model: None: the strategy asks the collector ``compute`` for one.
+    :param models: ``compute`` and so on -> a model. For others the strategy asks the collectors.
     """
     made = strategy(name, scope)
     made.input_parameters.update(parameters)
-    made._compute_model = model
+    for which, model in models.items():
+        setattr(made, f"_{which}_model", model)
     random.seed(1)
     solution = made.execute(utils.Struct(scope=list(scope), id=1, uuid="audit"))
     return [(action["action_type"], sorted(action["input_parameters"].items(), key=str)) for action in solution.actions]

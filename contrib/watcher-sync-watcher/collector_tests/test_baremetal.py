@@ -41,9 +41,9 @@ def test_the_model_has_every_attribute_of_nodes(collector):
     }  # fmt: skip
 
 
-def test_a_node_of_unknown_power_state_is_left_out(collector, site):
-    site.commit(site.bare(1, power_state=None), site.bare(3))
-    assert set(model_of(collector).get_all_ironic_nodes()) == {node_uuid(number) for number in (0, 2, 3)}
+def test_a_node_of_unknown_power_state_or_maintenance_is_left_out(collector, site):
+    site.commit(site.bare(1, power_state=None), site.bare(2, maintenance=None), site.bare(3))
+    assert set(model_of(collector).get_all_ironic_nodes()) == {node_uuid(0), node_uuid(3)}
 
 
 def test_an_unchanged_model_costs_one_small_request(collector, site):

@@ -16,21 +16,22 @@ LOG = log.getLogger(__name__)
 
 
 def build(document: Document) -> model_root.BaremetalModelRoot:
-    """The model of a document. A node of unknown power state is left out and counted."""
+    """The model of a document. A node whose power state or maintenance is unknown is left out and counted."""
     model = model_root.BaremetalModelRoot()
-    unknown = [entry["id"] for entry in document["baremetal_nodes"] if entry["power_state"] is None]
-    if unknown:
-        LOG.warning("%d nodes of unknown power state are left out, among them %s", len(unknown), unknown[0])
+    unknown = []
     for entry in document["baremetal_nodes"]:
-        if entry["power_state"] is None:
+        if entry["power_state"] is None or entry["maintenance"] is None:
+            unknown.append(entry["id"])
             continue
         compute_node_id = (entry["extra"] or {}).get("compute_node_id")
         node = element.IronicNode(
             uuid=entry["id"],
             power_state=entry["power_state"],
-            maintenance=bool(entry["maintenance"]),
+            maintenance=entry["maintenance"],
             maintenance_reason=entry["maintenance_reason"] or "",
             extra={} if compute_node_id is None else {"compute_node_id": compute_node_id},
         )
         model.add_node(node)
+    if unknown:
+        LOG.warning("%d nodes of unknown state are left out, among them %s", len(unknown), unknown[0])
     return model
