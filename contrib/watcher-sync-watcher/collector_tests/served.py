@@ -181,7 +181,7 @@ class Site:
         specs = {"fast": "ceph", "secret": "ceph", "slow": "lvm"}
         self.commit(
             self.entity("storage_backend", CEPH, status="enabled", state="up", availability_zone="az1"),
-            self.entity("storage_backend", LVM, status="disabled", state="down", availability_zone="az2"),
+            self.entity("storage_backend", LVM, status="enabled", state="up", availability_zone="az2"),
             self.pool(FAST),
             self.pool(SLOW, total_volumes=None),
             *(

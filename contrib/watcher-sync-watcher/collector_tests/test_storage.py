@@ -40,7 +40,7 @@ def test_the_model_has_every_attribute_of_backends_and_pools(collector):
     assert model["StorageNode"] == {
         CEPH: {"uuid": "", "human_id": "", "host": CEPH, "zone": "az1", "status": "enabled", "state": "up",
                "volume_type": ["fast"]},
-        LVM: {"uuid": "", "human_id": "", "host": LVM, "zone": "az2", "status": "disabled", "state": "down",
+        LVM: {"uuid": "", "human_id": "", "host": LVM, "zone": "az2", "status": "enabled", "state": "up",
               "volume_type": ["slow"]},
     }  # fmt: skip
     figures = {"total_capacity_gb": 1000, "free_capacity_gb": 400, "provisioned_capacity_gb": 700,
@@ -132,6 +132,23 @@ def test_what_watcher_cannot_express_is_left_out(collector, site):
     assert {volume_uuid(20), volume_uuid(23), "stor-9@lost#lost"}.isdisjoint({edge[0] for edge in model["edges"]})
     homeless = model["Volume"][volume_uuid(23)]
     assert (homeless["host"], homeless["volume_type"]) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ({"status": "disabled", "state": "up"}, ("disabled", "up")),
+        ({"status": "enabled", "state": "down"}, ("enabled", "down")),
+        ({"status": "enabled", "state": None}, ("enabled", "down")),
+    ],
+)
+def test_pools_of_a_backend_that_is_disabled_or_down_are_left_out(collector, site, values, shown):
+    site.commit(site.entity("storage_backend", LVM, **values))
+    model = described(collector)
+    backend = model["StorageNode"][LVM]
+    assert (backend["status"], backend["state"]) == shown
+    assert set(model["Pool"]) == {FAST}
+    assert model["Volume"][volume_uuid(0)]["host"] == SLOW
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,15 @@ def build(document: Document) -> model_root.StorageModelRoot:
     backends, pools = model.get_all_storage_nodes(), {}
     unknown = []
     for entry in document["storage_pools"]:
+        node = backends.get(entry["id"].split("#")[0])
+        if node is not None and (node.state, node.status) != ("up", "enabled"):
+            continue  # Cinder's scheduler does not list it
         if any(entry[name] is None for name in _CAPACITIES):
             unknown.append(entry["id"])
             continue
         pools[entry["id"]] = pool = _pool(entry)
         model.add_pool(pool)
-        if (node := backends.get(entry["id"].split("#")[0])) is not None:
+        if node is not None:
             model.map_pool(pool, node)
     if unknown:
         LOG.warning("%d pools of unknown capacity are left out, among them %s", len(unknown), unknown[0])
