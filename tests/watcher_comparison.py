@@ -11,6 +11,7 @@ import os
 import socketserver
 import subprocess
 import threading
+import time
 import wsgiref.simple_server
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,9 +21,13 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
+from tests.functional.engine.driving import Installation
 from tests.waiting import deadline
+from watcher_sync.assembly import process
 from watcher_sync.assembly.api import make_application
+from watcher_sync.assembly.reconcile import make_reconcilers
 from watcher_sync.conf import opts
+from watcher_sync.dispatch import load_handlers
 from watcher_sync.storage.writing.store import Store
 
 VARIABLE = "WATCHER_SYNC_TEST_WATCHER"
@@ -52,6 +57,23 @@ def served(store: Store) -> Iterator[str]:
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@contextmanager
+def reconciled(name: str, login: Mapping[str, str], folder: Path) -> Iterator[Store]:
+    """A store that one run of the reconciler of this name has filled.
+
+    :param folder: an empty folder for the database.
+    """
+    options: dict[str, object] = {"engine.enabled_sources": "", "reconcile.enabled": False}
+    options |= {f"reconciler_{name}.{option}": value for option, value in login.items()}
+    with Installation(folder, f"sqlite:///{folder / 'model.sqlite'}", options) as installation:
+        installation.upgrade()
+        conf = process.make_conf(["--config-file", str(installation.config())], prog="watcher-sync-manage")
+        made = make_reconcilers(conf, installation.store, load_handlers(conf))
+        (reconciler,) = (one for one in made if one.name == name)
+        reconciler.run(name, deadline=time.monotonic() + deadline(60))
+        yield installation.store
 
 
 def compare(

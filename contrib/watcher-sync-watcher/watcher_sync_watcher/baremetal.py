@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes Watcher's BaremetalModelRoot of nodes, as BareMetalModelBuilder is meant to make it of Ironic's answers.
 
-BareMetalModelBuilder of Watcher 17 fails on every node: it reads ``extra`` as an object with attributes, and takes no
-node without a maintenance reason.
+BareMetalModelBuilder of Watcher 17 fails on every node. It lists nodes without the fields that it reads, takes
+``extra`` for an object with attributes, and refuses a node without a maintenance reason.
 """
 
 from __future__ import annotations
