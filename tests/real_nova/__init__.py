@@ -3,6 +3,8 @@
 
 admin
     A client of the cloud's APIs.
+bringup
+    Steps of every cloud.
 cloud
     The cloud: its processes, databases and message bus.
 defaults

@@ -98,6 +98,8 @@ class Admin:
 def _version_headers(service: str, version: str) -> dict[str, str]:
     if service in ("nova", "nova-soft"):
         return {"OpenStack-API-Version": f"compute {version}"}
+    if service == "cinder":
+        return {"OpenStack-API-Version": f"volume {version}"}
     if service == "placement":
         return {"OpenStack-API-Version": "placement 1.39"}
     return {}

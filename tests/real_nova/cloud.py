@@ -12,37 +12,32 @@ One thread.
 
 from __future__ import annotations
 
-import grp
-import os
-import pwd
 import secrets
 import shutil
 import signal
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-import requests
 import sqlalchemy
 
 from tests.real_nova import seed
 from tests.real_nova.admin import Admin
+from tests.real_nova.bringup import START_SECONDS, bootstrap_identity, create_databases, drop_databases, serve
 from tests.real_nova.installation import Programs
 from tests.real_nova.processes import CloudBroken, Processes, wait_for
 from tests.real_nova.settings import FAR, HOSTS, PASSWORD, SERVICES, Site, write_compute, write_settings
 from tests.services.ensure import url_of
 from tests.services.servers import RabbitMQ, free_port
-from tests.waiting import deadline
 
 EXCHANGE = "nova"
 TOPIC = "versioned_notifications"
 
 _DATABASES = ("keystone", "placement", "glance", "nova_api", "nova_cell0", "nova", "nova_cell2")
 _HOSTED = Path(__file__).with_name("hosted")
-_START_SECONDS = 90.0
 _APPLICATIONS = {
     # service: threads and WSGI application
     "keystone": (4, "keystone.wsgi.api:application"),
@@ -118,7 +113,7 @@ class Cloud:
         """
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda broker: broker.create(), self._brokers))
-        self._create_databases()
+        create_databases(self._server, self._databases.values())
         write_settings(self.site)
         with ThreadPoolExecutor(3) as pool:
             for step in [
@@ -181,32 +176,16 @@ class Cloud:
         self._processes.stop()
         for broker in self._brokers:
             broker.remove()
-        engine = sqlalchemy.create_engine(self._server, isolation_level="AUTOCOMMIT", poolclass=sqlalchemy.NullPool)
-        with engine.connect() as connection:
-            for database in self._databases.values():
-                connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {database}")
+        drop_databases(self._server, self._databases.values())
         shutil.rmtree(self.site.folder, ignore_errors=True)
 
     # Its steps
-
-    def _create_databases(self) -> None:
-        engine = sqlalchemy.create_engine(self._server, isolation_level="AUTOCOMMIT", poolclass=sqlalchemy.NullPool)
-        with engine.connect() as connection:
-            for database in self._databases.values():
-                connection.exec_driver_sql(f"CREATE DATABASE {database} CHARACTER SET utf8mb4")
 
     def _manage(self, name: str, *arguments: str) -> None:
         self._processes.run(self.site.programs.path(f"{name}-manage"), *arguments)
 
     def _prepare_identity(self) -> None:
-        config = ("--config-file", str(self.site.config("keystone")))
-        url = f"{self.site.url('keystone')}/v3"
-        self._manage("keystone", *config, "db_sync")
-        for keys in ("fernet_setup", "credential_setup"):
-            self._manage("keystone", *config, keys, f"--keystone-user={_user()}", f"--keystone-group={_group()}")
-        places = [f"--bootstrap-{kind}-url={url}" for kind in ("public", "internal", "admin")]
-        region = "--bootstrap-region-id=RegionOne"
-        self._manage("keystone", *config, "bootstrap", f"--bootstrap-password={PASSWORD}", region, *places)
+        bootstrap_identity(self._processes, self.site)
 
     def _prepare_rest(self) -> None:
         self._manage("placement", "--config-file", str(self.site.config("placement")), "db", "sync")
@@ -225,18 +204,7 @@ class Cloud:
 
     def _serve(self, name: str) -> None:
         threads, application = _APPLICATIONS[name]
-        programs, port = self.site.programs, self.site.ports[name]
-        command = (programs.python, str(_HOSTED / "serve.py"), str(port), str(threads), application)
-        self._processes.start(name, *command, environment=self._variables(name))
-
-        def answers() -> bool:
-            self._processes.check(name)
-            with suppress(requests.ConnectionError, requests.Timeout):
-                requests.get(self.site.url(name), timeout=deadline(5))
-                return True
-            return False
-
-        wait_for(answers, _START_SECONDS, f"an answer of {name}")
+        serve(self._processes, self.site, name, application, threads=threads, environment=self._variables(name))
 
     def _variables(self, name: str) -> dict[str, str]:
         """How the WSGI application of a service finds its configuration."""
@@ -271,16 +239,8 @@ class Cloud:
         def all_offered() -> bool:
             return len(admin.get("placement", "/resource_providers")["resource_providers"]) == len(HOSTS)
 
-        wait_for(all_up, _START_SECONDS, "all computes that are up")
-        wait_for(all_offered, _START_SECONDS, "all resource providers")
+        wait_for(all_up, START_SECONDS, "all computes that are up")
+        wait_for(all_offered, START_SECONDS, "all resource providers")
         self.discover_hosts()
         if len(list(admin.get("nova", "/v2.1/os-hypervisors", "2.87")["hypervisors"])) != len(HOSTS):
             raise CloudBroken("Nova lists other hypervisors than those of the computes")
-
-
-def _user() -> str:
-    return pwd.getpwuid(os.geteuid()).pw_name
-
-
-def _group() -> str:
-    return grp.getgrgid(os.getegid()).gr_name

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tests.real_nova.admin import Admin
@@ -35,23 +36,31 @@ class Seeded:
     images: dict[str, str]
 
 
-def identity(admin: Admin, site: Site) -> None:
-    """The users, the projects and the catalog."""
+def identity(
+    admin: Admin, site: Site, user: str = "nova", catalog: Mapping[str, tuple[str, str]] = _CATALOG
+) -> dict[str, str]:
+    """The users, the projects and the catalog.
+
+    :param user: of the services.
+    :param catalog: service type -> the service and the path of its API.
+    :returns: project -> id.
+    """
     projects = {name: _create(admin, "project", name=name, domain_id="default") for name in ("service", TENANT)}
     roles = {role["name"]: role["id"] for role in admin.get("keystone", "/v3/roles")["roles"]}
     if "service" not in roles:
         roles["service"] = _create(admin, "role", name="service")
-    grants = {"nova": ("service", ("admin", "service")), TENANT: (TENANT, ("member", "reader"))}
-    for user, (project, names) in grants.items():
-        user_id = _create(admin, "user", name=user, domain_id="default", password=PASSWORD)
-        for name in names:
-            path = f"/v3/projects/{projects[project]}/users/{user_id}/roles/{roles[name]}"
+    grants = {user: ("service", ("admin", "service")), TENANT: (TENANT, ("member", "reader"))}
+    for name, (project, granted) in grants.items():
+        user_id = _create(admin, "user", name=name, domain_id="default", password=PASSWORD)
+        for role in granted:
+            path = f"/v3/projects/{projects[project]}/users/{user_id}/roles/{roles[role]}"
             admin.call("PUT", "keystone", path)
-    for kind, (service, path) in _CATALOG.items():
+    for kind, (service, path) in catalog.items():
         service_id = _create(admin, "service", type=kind, name=service)
         for interface in ("public", "internal", "admin"):
             url = f"{site.url(service)}{path}"
             _create(admin, "endpoint", service_id=service_id, interface=interface, region_id="RegionOne", url=url)
+    return projects
 
 
 def flavors_and_images(admin: Admin) -> Seeded:

@@ -29,7 +29,7 @@ PASSWORD = "secret"
 SERVICES = ("keystone", "placement", "glance", "network", "nova", "nova-soft")
 """What listens on a port. The second Nova API deletes softly, resizes to the same host, and ignores quotas."""
 
-_Options = Mapping[str, Mapping[str, object]]
+Options = Mapping[str, Mapping[str, object]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Site:
     databases: Mapping[str, str]
     """keystone, placement, glance, nova_api, nova_cell0, nova, nova_cell2 -> URL for SQLAlchemy."""
     transport_url: str
-    far_transport_url: str
+    far_transport_url: str = ""
     """The message bus of the second cell."""
     notify: str = field(default_factory=lambda: os.environ.get(NOTIFY, "vm_and_task_state"))
     """See :data:`NOTIFY`."""
@@ -64,22 +64,22 @@ class Site:
 
 def write_settings(site: Site) -> None:
     """Write all files."""
-    _write(site, "keystone", _keystone(site))
-    _write(site, "placement", _placement(site))
-    _write(site, "glance-api", _glance(site))
-    _write(site, "nova", _nova(site))
+    write_config(site, "keystone", keystone(site))
+    write_config(site, "placement", _placement(site))
+    write_config(site, "glance-api", _glance(site))
+    write_config(site, "nova", _nova(site))
     paste = site.programs.package_file("etc/nova/api-paste.ini").read_text()
     (site.path("etc") / "api-paste.ini").write_text(paste)
-    _write(site, "conductor", _nova_service(site, "controller"))
-    _write(site, "scheduler", _nova_service(site, "controller"))
-    _write(site, "nova-api", _nova_service(site, "controller", reclaim_instance_interval=0))
+    write_config(site, "conductor", _nova_service(site, "controller"))
+    write_config(site, "scheduler", _nova_service(site, "controller"))
+    write_config(site, "nova-api", _nova_service(site, "controller", reclaim_instance_interval=0))
     soft = _nova_service(site, "controller", reclaim_instance_interval=86400, allow_resize_to_same_host=True)
-    _write(site, "nova-api-soft", {**soft, "quota": {"driver": "nova.quota.NoopQuotaDriver"}})
+    write_config(site, "nova-api-soft", {**soft, "quota": {"driver": "nova.quota.NoopQuotaDriver"}})
     cell = {
         "DEFAULT": {"transport_url": site.far_transport_url},
         "database": {"connection": site.databases["nova_cell2"]},
     }
-    _write(site, "cell2", cell)
+    write_config(site, "cell2", cell)
 
 
 def write_compute(site: Site, host: str, *, formerly: str | None = None) -> None:
@@ -87,22 +87,23 @@ def write_compute(site: Site, host: str, *, formerly: str | None = None) -> None
 
     :param formerly: the name that the host had, whose files it has.
     """
-    _write(site, host, _compute(site, host, formerly or host))
+    write_config(site, host, _compute(site, host, formerly or host))
 
 
-def _write(site: Site, name: str, options: _Options) -> None:
+def write_config(site: Site, name: str, options: Options) -> None:
+    """Write the file of one service."""
     path = site.config(name)
     path.touch(mode=0o600)  # it may have passwords
     sections = [f"[{s}]\n" + "".join(f"{k} = {v}\n" for k, v in values.items()) for s, values in options.items()]
     path.write_text("\n".join(sections))
 
 
-def _login(site: Site) -> dict[str, object]:
+def login(site: Site, user: str = "nova") -> dict[str, object]:
     """The options of keystoneauth: one user for all services, with the roles admin and service."""
     return {
         "auth_type": "password",
         "auth_url": f"{site.url('keystone')}/v3",
-        "username": "nova",
+        "username": user,
         "password": PASSWORD,
         "project_name": "service",
         "user_domain_name": "Default",
@@ -112,22 +113,25 @@ def _login(site: Site) -> dict[str, object]:
     }
 
 
-def _token_check(site: Site) -> dict[str, object]:
+def token_check(site: Site, user: str = "nova") -> dict[str, object]:
+    """How a service checks the tokens of requests."""
     return {
-        **_login(site),
+        **login(site, user),
         "www_authenticate_uri": f"{site.url('keystone')}/v3",
         "service_token_roles": "service",
         "service_token_roles_required": True,
     }
 
 
-def _logging(site: Site) -> dict[str, object]:
+def logging_options(site: Site) -> dict[str, object]:
+    """Logs go to a folder of the site."""
     return {"log_dir": site.path("log"), "use_stderr": False}
 
 
-def _keystone(site: Site) -> _Options:
+def keystone(site: Site) -> Options:
+    """Keystone's file."""
     return {
-        "DEFAULT": {**_logging(site), "log_file": "keystone.log"},
+        "DEFAULT": {**logging_options(site), "log_file": "keystone.log"},
         "database": {"connection": site.databases["keystone"]},
         "token": {"provider": "fernet", "expiration": 86400},
         "fernet_tokens": {"key_repository": site.path("keys", "fernet")},
@@ -136,20 +140,20 @@ def _keystone(site: Site) -> _Options:
     }
 
 
-def _placement(site: Site) -> _Options:
+def _placement(site: Site) -> Options:
     return {
-        "DEFAULT": {**_logging(site), "log_file": "placement.log"},
+        "DEFAULT": {**logging_options(site), "log_file": "placement.log"},
         "api": {"auth_strategy": "keystone"},
         "placement_database": {"connection": site.databases["placement"]},
-        "keystone_authtoken": _token_check(site),
+        "keystone_authtoken": token_check(site),
     }
 
 
-def _glance(site: Site) -> _Options:
+def _glance(site: Site) -> Options:
     stores = {name: site.path("glance", name) for name in ("images", "tasks", "staging")}
     return {
         "DEFAULT": {
-            **_logging(site),
+            **logging_options(site),
             "log_file": "glance.log",
             "enabled_backends": "images:file",
             "enabled_import_methods": "[]",
@@ -165,15 +169,15 @@ def _glance(site: Site) -> _Options:
             "config_file": site.programs.package_file("etc/glance/glance-api-paste.ini"),
         },
         "oslo_concurrency": {"lock_path": site.path("locks", "glance")},
-        "keystone_authtoken": _token_check(site),
+        "keystone_authtoken": token_check(site),
     }
 
 
-def _nova(site: Site) -> _Options:
-    login = _login(site)
+def _nova(site: Site) -> Options:
+    service = login(site)
     return {
         "DEFAULT": {
-            **_logging(site),
+            **logging_options(site),
             "transport_url": site.transport_url,
             "my_ip": "127.0.0.1",
             # A dead compute is seen after some seconds, not after a minute.
@@ -198,22 +202,22 @@ def _nova(site: Site) -> _Options:
         "conductor": {"workers": 1},
         "vnc": {"enabled": False},
         "spice": {"enabled": False},
-        "glance": login,
-        "neutron": login,
-        "placement": login,
-        "service_user": {**login, "send_service_user_token": True},
+        "glance": service,
+        "neutron": service,
+        "placement": service,
+        "service_user": {**service, "send_service_user_token": True},
         "barbican": {"auth_endpoint": f"{site.url('keystone')}/v3"},
         "oslo_concurrency": {"lock_path": site.path("locks", "nova")},
         "upgrade_levels": {"compute": "auto"},
-        "keystone_authtoken": _token_check(site),
+        "keystone_authtoken": token_check(site),
     }
 
 
-def _nova_service(site: Site, host: str, **more: object) -> _Options:
+def _nova_service(site: Site, host: str, **more: object) -> Options:
     return {"DEFAULT": {"host": host, "state_path": site.path("state", host), **more}}
 
 
-def _compute(site: Site, host: str, folder: str) -> _Options:
+def _compute(site: Site, host: str, folder: str) -> Options:
     return {
         "DEFAULT": {
             "host": host,

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cinder's notifications become changes of volumes, snapshots, types, pools and backends.
+
+A payload is the object that the sender has in memory, not the row of the database. ``_COPIED`` names what an event has
+only copied. A copy is written only over older copies. So the first event of a volume brings all of it.
+
+The order is that of the envelopes' times: payloads have no time of the change. Pure functions, for any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+import msgspec
+from msgspec import UNSET
+
+from watcher_sync.events import OSLO, Event
+from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.handlers import sortable
+from watcher_sync.handlers.base import Handler
+from watcher_sync.model.changes import Change, Delete, Doubtful, Upsert, Version
+from watcher_sync.model.view import View
+from watcher_sync_cinder.payloads import (
+    ATTACHED,
+    CapacityReport,
+    SchedulerFailure,
+    SnapshotUsage,
+    SpecsReport,
+    TypeFields,
+    TypeReport,
+    VolumeUsage,
+)
+
+Facets = dict[str, dict[str, Any]]
+
+_DELETED: Final = "deleted"
+"""The status of what its publisher has just removed."""
+
+_COPIED: Final[Mapping[str, Collection[str]]] = {
+    "update.start": ("state",),
+    "update.end": ("state", "metadata"),
+    "reset_status.start": ("state",),
+}
+"""End of an event type -> the facets that it does not report; its sender read them before another one changed them."""
+
+_STATUS: Final = {"volume.transfer.create.end": "awaiting-transfer", "volume.transfer.delete.end": "available"}
+"""The status after events whose payload has the one before."""
+
+_COPY, _REPORTED = "1", "2"
+"""Ranks of versions."""
+
+
+class CinderHandler(Handler):
+    """The handler of ``cinder``."""
+
+    events: ClassVar[Mapping[str, str | None]] = {
+        "volume.*": "on_volume",
+        "volume.exists": None,  # an audit of the past
+        "snapshot.*": "on_snapshot",
+        "snapshot.exists": None,
+        "scheduler.*": "on_scheduler_failure",
+        "volume_type.*": "on_type",
+        "volume_type_extra_specs.*": "on_extra_specs",
+        "capacity.pool": "on_pool",
+        "capacity.backend": "on_backend",
+    }
+    drivers: ClassVar[Collection[str]] = ("oslo_messaging", "rabbitmq", "rabbitmq_stream")
+    envelopes: ClassVar[Collection[str]] = (OSLO,)
+
+    def on_volume(self, event: Event, view: View) -> Iterator[Change]:
+        """All that the payload has of a volume, or its end."""
+        usage = event.read(VolumeUsage)
+        if usage.audit_period_beginning is not None:
+            return
+        if usage.status == _DELETED:
+            yield Delete("volume", usage.volume_id, _version(event))
+            return
+        facets: Facets = {
+            "name": {"name": usage.display_name},
+            "state": {"status": _STATUS.get(event.type, usage.status)},
+            "details": {
+                "size_gb": usage.size,
+                "project_id": usage.tenant_id,
+                "user_id": usage.user_id,
+                "availability_zone": usage.availability_zone,
+                "volume_type_id": usage.volume_type,
+                "snapshot_id": usage.snapshot_id,
+                "created_at": sortable.utc(usage.created_at, "created_at"),
+            },
+            "placement": {"pool_id": usage.host or None},
+        }
+        if usage.metadata is not UNSET:
+            facets["metadata"] = {"metadata": {pair.key: pair.value for pair in usage.metadata or ()}}
+        if usage.volume_attachment is not UNSET:
+            facets["attachments"] = attachment_fields(
+                (one.id, one.instance_uuid) for one in usage.volume_attachment if one.attach_status == ATTACHED
+            )
+        yield _upsert(event, "volume", usage.volume_id, facets)
+
+    def on_snapshot(self, event: Event, view: View) -> Iterator[Change]:
+        """All that the payload has of a snapshot, or its end."""
+        usage = event.read(SnapshotUsage)
+        if usage.audit_period_beginning is not None:
+            return
+        if usage.status == _DELETED:
+            yield Delete("volume_snapshot", usage.snapshot_id, _version(event))
+            return
+        facets: Facets = {
+            "name": {"name": usage.display_name},
+            "state": {"status": usage.status},
+            "details": {
+                "size_gb": usage.volume_size,
+                "project_id": usage.tenant_id,
+                "volume_id": usage.volume_id,
+                "created_at": sortable.utc(usage.created_at, "created_at"),
+            },
+        }
+        yield _upsert(event, "volume_snapshot", usage.snapshot_id, facets)
+
+    def on_scheduler_failure(self, event: Event, view: View) -> Iterator[Change]:
+        """The status that the scheduler wrote because it found no pool; the rest of the volume needs a comparison."""
+        failure = event.read(SchedulerFailure)
+        entity_id = failure.snapshot_id if failure.volume_id is None else failure.volume_id
+        if entity_id is None:
+            return
+        kind = "volume_snapshot" if failure.volume_id is None else "volume"
+        status = failure.state.get("status") if isinstance(failure.state, dict) else failure.state
+        if isinstance(status, str):
+            facets: Facets = {"state": {"status": status}}
+            asked = failure.request_spec.volume if failure.request_spec is not None else None
+            if event.type == "scheduler.create_volume" and asked is not None:
+                facets["placement"] = {"pool_id": None}
+                facets["name"] = {"name": asked.display_name}
+                facets["metadata"] = {"metadata": asked.metadata}
+                facets["attachments"] = attachment_fields(())
+                facets["details"] = {
+                    "size_gb": asked.size,
+                    "project_id": asked.project_id,
+                    "user_id": asked.user_id,
+                    "availability_zone": asked.availability_zone,
+                    "volume_type_id": asked.volume_type_id,
+                    "snapshot_id": asked.snapshot_id,
+                    "created_at": sortable.utc(asked.created_at, "request_spec.volume.created_at"),
+                }
+            yield _upsert(event, kind, entity_id, facets)
+        yield Doubtful(kind, entity_id)
+
+    def on_type(self, event: Event, view: View) -> Iterator[Change]:
+        """A type, or its end. The same event type with an error reports a request that changed nothing."""
+        report = event.read(TypeReport)
+        if report.error_message is not None:
+            return
+        try:
+            found = msgspec.json.decode(report.volume_types, type=TypeFields)
+        except msgspec.DecodeError as exc:
+            raise InvalidEvent(f"data: volume_types: {exc}") from None
+        if event.type == "volume_type.delete":
+            yield Delete("volume_type", found.id, _version(event))
+            return
+        facets: Facets = {
+            "type": {"name": found.name, "is_public": found.is_public},
+            "specs": {"extra_specs": found.extra_specs or {}},
+        }
+        yield _upsert(event, "volume_type", found.id, facets)
+
+    def on_extra_specs(self, event: Event, view: View) -> Iterator[Change]:
+        """The payload has no value of a changed key, so the type needs a comparison."""
+        yield Doubtful("volume_type", event.read(SpecsReport).type_id)
+
+    def on_pool(self, event: Event, view: View) -> Iterator[Change]:
+        """The capacity of a pool."""
+        report = event.read(CapacityReport)
+        facets: Facets = {
+            "pool": pool_fields(report.name_to_id),
+            "capacity": {
+                "total_capacity_gb": report.total,
+                "free_capacity_gb": report.free,
+                "provisioned_capacity_gb": report.provisioned,
+                "allocated_capacity_gb": report.allocated,
+            },
+        }
+        yield _upsert(event, "storage_pool", report.name_to_id, facets)
+
+    def on_backend(self, event: Event, view: View) -> Iterator[Change]:
+        """A backend exists. Its sums follow from its pools, and its service is known to the API only."""
+        yield _upsert(event, "storage_backend", event.read(CapacityReport).name_to_id, {"service": {}})
+
+
+def attachment_fields(attachments: Iterable[tuple[str, str | None]]) -> dict[str, Any]:
+    """The facet ``attachments`` of a volume.
+
+    :param attachments: (id of the attachment, id of the server) of those that are attached.
+    """
+    found = sorted(attachments)
+    return {
+        "attachments": [{"attachment_id": number, "instance_id": instance_id} for number, instance_id in found],
+        "instance_ids": sorted({instance_id for _, instance_id in found if instance_id}),
+    }
+
+
+def pool_fields(pool_id: str) -> dict[str, Any]:
+    """The facet ``pool`` of a pool, which follows from its id."""
+    backend_id, _, name = pool_id.partition("#")
+    return {"backend_id": backend_id, "name": name or None}
+
+
+def _upsert(event: Event, kind: str, entity_id: str, facets: Facets) -> Upsert:
+    copied = _COPIED.get(event.type.partition(".")[2], ())
+    versions = {facet: _version(event, _COPY if facet in copied else _REPORTED) for facet in facets}
+    return Upsert(kind, entity_id, max(versions.values()), facets, versions)
+
+
+def _version(event: Event, rank: str = _REPORTED) -> Version:
+    """The time by the publisher's clock, and the message id as the tie-break."""
+    if event.time is None:
+        raise InvalidEvent("timestamp: it is missing")
+    return Version(f"{rank}{sortable.digits(event.time, 'timestamp')}.{sortable.name(event.id)}")
