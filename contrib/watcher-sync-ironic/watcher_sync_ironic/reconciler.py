@@ -30,6 +30,8 @@ _VERSION: Final = "1.65"
 """The microversion with all fields: that of the release Victoria."""
 _PLUGINS: Final = ("password", "v3applicationcredential", "none")
 _REQUEST_SECONDS: Final = 60
+_MAX_SHOWN: Final = 200
+"""Characters of an error message that are shown."""
 _Data = NodeData | PortData | PortgroupData
 _COLLECTIONS: Final[Mapping[str, tuple[type[Entity], type[_Data]]]] = {
     "nodes": (BaremetalNode, NodeData),
@@ -88,7 +90,7 @@ class IronicReconciler(ListingReconciler):
 
     def _pages(self, collection: str, data: type[_Data], deadline: float) -> Iterable[_Data]:
         decoder = msgspec.json.Decoder(dict[str, Any])
-        query = {"fields": ",".join(field.encode_name for field in msgspec.structs.fields(data))}
+        query = {"detail": "true"}
         while True:
             body = self._get(f"/{collection}", query, deadline)
             try:
@@ -115,7 +117,7 @@ class IronicReconciler(ListingReconciler):
         except (exceptions.ClientException, sdk_exceptions.SDKException) as exc:
             raise ReconcileError(f"baremetal: {type(exc).__name__}") from exc
         if answer.status_code != 200:
-            raise ReconcileError(f"baremetal {path}: {answer.status_code}")
+            raise ReconcileError(f"baremetal {path}: {answer.status_code}: {answer.text[:_MAX_SHOWN]}")
         content: bytes = answer.content
         return content
 
