@@ -1,67 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watcher's own model of a real cloud beside that which watcher-sync-watcher builds from our model of it.
-
-Watcher runs in a Python of its own, because its requirements are its own. :data:`VARIABLE` names it.
-"""
+"""Watcher's own compute model of a real cloud beside that which watcher-sync-watcher builds from our model of it."""
 
 from __future__ import annotations
 
-import json
 import os
-import socketserver
-import subprocess
-import threading
-import wsgiref.simple_server
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from oslo_config import cfg
 
 from tests.real_nova.cloud import Cloud
 from tests.real_nova.modes import Follower
 from tests.real_nova.recording import Recorder
 from tests.real_nova.settings import COMPUTES, HOSTS
 from tests.real_nova.stage import Stage
-from tests.waiting import deadline
-from watcher_sync.assembly.api import make_application
-from watcher_sync.conf import opts
+from tests.watcher_comparison import compare, needs_watcher
 
-VARIABLE = "WATCHER_SYNC_TEST_WATCHER"
-"""Names a Python interpreter that has python-watcher and watcher-sync-watcher."""
+pytestmark = [pytest.mark.timeout(1200), needs_watcher]
 
-pytestmark = [
-    pytest.mark.timeout(1200),
-    pytest.mark.skipif(not os.environ.get(VARIABLE), reason=f"{VARIABLE} names no Python with Watcher"),
-]
-
-_SCRIPT = Path(__file__).parents[2] / "contrib" / "watcher-sync-watcher" / "collector_tests" / "comparing.py"
-_NOVA_VERSION = "2.96"
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "compute_model": {"enable_extended_attributes": True},
+    "placement": {},
+    "nova": {"api_version": "2.96"},
+}
+_STRATEGIES: dict[str, dict[str, Any]] = {
+    # Low thresholds, so that a small cloud needs actions, and no choice at random.
+    "workload_stabilization": {
+        "host_choice": "fullsearch",
+        "thresholds": {"instance_cpu_usage": 0.01, "instance_ram_usage": 0.01},
+        "metrics": ["instance_cpu_usage", "instance_ram_usage"],
+    },
+    "vm_workload_consolidation": {},
+}
 _SERVERS = int(os.environ.get("WATCHER_SYNC_TEST_WATCHER_SERVERS", "12"))
 """Servers of the cloud, at least 12. Each takes about two seconds."""
-
-
-class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
-    daemon_threads = True
-
-
-@pytest.fixture
-def endpoint(followed: Follower) -> Iterator[str]:
-    """An API without tokens over the model of the cloud."""
-    conf = cfg.ConfigOpts()
-    opts.register_opts(conf)
-    opts.register_database(conf)
-    conf([], default_config_files=[], default_config_dirs=[])
-    conf.set_override("auth_strategy", "noauth", group="api")
-    application = make_application(conf, followed.installation.store)
-    server = wsgiref.simple_server.make_server("127.0.0.1", 0, application, _Server)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 @pytest.fixture
@@ -88,16 +59,9 @@ def busy(cloud: Cloud, followed: Follower) -> None:
 
 
 @pytest.fixture
-def compared(cloud: Cloud, busy: None, endpoint: str) -> dict[str, Any]:
+def compared(cloud: Cloud, followed: Follower, busy: None) -> dict[str, Any]:
     """What the script says of both models."""
-    given = {"login": cloud.login, "endpoint": endpoint, "nova_version": _NOVA_VERSION}
-    command = [os.environ[VARIABLE], "-W", "ignore", str(_SCRIPT)]
-    done = subprocess.run(
-        command, input=json.dumps(given), capture_output=True, text=True, timeout=deadline(300), check=False
-    )
-    assert done.returncode == 0, done.stderr[-5000:]
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
+    return compare("compute", followed.installation.store, cloud.login, _OPTIONS, _STRATEGIES)
 
 
 def test_both_models_are_equal_attribute_by_attribute_and_lead_to_the_same_plans(
@@ -106,12 +70,12 @@ def test_both_models_are_equal_attribute_by_attribute_and_lead_to_the_same_plans
     theirs, ours = compared["theirs"], compared["ours"]
     with capsys.disabled():
         for name, side in (("Watcher's collector", theirs), ("watcher-sync-watcher", ours)):
-            sizes = f"{len(side['model']['nodes'])} hosts, {len(side['model']['instances'])} servers"
+            sizes = f"{len(side['model']['ComputeNode'])} hosts, {len(side['model']['Instance'])} servers"
             print(f"\n{name}: {sizes}, {side['requests']} requests, {side['seconds']:.2f} s")
         print({name: f"{len(plans[0])} actions" for name, plans in compared["plans"].items()})
-    assert len(theirs["model"]["nodes"]) == len(HOSTS)
+    assert len(theirs["model"]["ComputeNode"]) == len(HOSTS)
     # The story leaves servers of its own.
-    booted = [one for one in theirs["model"]["instances"].values() if one["name"].startswith("w-")]
+    booted = [one for one in theirs["model"]["Instance"].values() if one["name"].startswith("w-")]
     assert len(booted) == _SERVERS - 2
     assert ours["model"] == theirs["model"]
     assert [path for _, path in ours["asked"]] == ["/v1/compute_model"]

@@ -10,15 +10,18 @@ from __future__ import annotations
 import contextlib
 import random
 import zlib
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from oslo_config import cfg
 from stevedore import ExtensionManager
 from watcher.common import utils
 from watcher.decision_engine.loading import default
-from watcher.decision_engine.model import element, model_root
+from watcher.decision_engine.model.collector import manager
 
 NAMESPACE = "watcher_cluster_data_model_collectors"
+PLUGINS = ("watcher_sync", "watcher_sync_storage", "watcher_sync_baremetal")
 STRATEGIES = ("workload_stabilization", "vm_workload_consolidation", "basic")
 
 
@@ -78,44 +81,56 @@ def strategy(name: str, scope: Any = ()) -> Any:
     return made
 
 
-def plan(name: str, model: model_root.ModelRoot | None = None, scope: Any = (), **parameters: Any) -> list[Any]:
+def plan(name: str, models: Mapping[str, Any] = MappingProxyType({}), scope: Any = (), **parameters: Any) -> list[Any]:
     """The actions that a strategy proposes, as (type, parameters).
 
-    :param model: None: the strategy asks the collector ``compute`` for one.
+    :param models: ``compute`` and so on -> a model. For others the strategy asks the collectors.
     """
     made = strategy(name, scope)
     made.input_parameters.update(parameters)
-    made._compute_model = model
+    for which, model in models.items():
+        setattr(made, f"_{which}_model", model)
     random.seed(1)
     solution = made.execute(utils.Struct(scope=list(scope), id=1, uuid="audit"))
     return [(action["action_type"], sorted(action["input_parameters"].items(), key=str)) for action in solution.actions]
 
 
-def described(model: model_root.ModelRoot) -> dict[str, Any]:
-    """Everything that a model has, attribute by attribute: hosts, servers, and which server is on which host."""
+def collector(name: str) -> Any:
+    """The collector that strategies get under a name of Watcher's own, once all collectors are loaded."""
+    manager.CollectorManager(osc=Session()).get_collectors()
+    return default.ClusterDataModelCollectorLoader().load(name, osc=Session())
 
-    def fields(thing: element.ComputeNode | element.Instance) -> dict[str, Any]:
+
+def model_of(collector: Any, scope: Any = ()) -> Any:
+    """What a strategy does to get its model."""
+    handler = collector.get_audit_scope_handler(list(scope))
+    return handler.get_scoped_model(collector.get_latest_cluster_data_model())
+
+
+def described(model: Any) -> dict[str, Any]:
+    """Everything that a model has, attribute by attribute: class of elements -> id -> attributes, and the edges."""
+
+    def fields(thing: Any) -> dict[str, Any]:
         values = {}
         for name in thing.fields:
             with contextlib.suppress(NotImplementedError):  # an attribute that was never set
                 values[name] = getattr(thing, name)
         return values
 
-    return {
-        "nodes": {uuid: fields(node) for uuid, node in model.get_all_compute_nodes().items()},
-        "instances": {uuid: fields(instance) for uuid, instance in model.get_all_instances().items()},
-        "edges": sorted(model.edges()),
-    }
+    found: dict[str, Any] = {"edges": sorted(model.edges())}
+    for name, data in model.nodes(data=True):
+        found.setdefault(type(data["attr"]).__name__, {})[name] = fields(data["attr"])
+    return found
 
 
 def configure(**collector: Any) -> None:
-    """Watcher's configuration, as a decision engine has it that loads the collector ``watcher_sync``.
+    """Watcher's configuration, as a decision engine has it that loads the collectors of this distribution.
 
-    :param collector: options of the collector.
+    :param collector: options of the collectors.
     """
     cfg.CONF.reset()
     cfg.CONF([], project="watcher", default_config_files=[], default_config_dirs=[])
-    cfg.CONF.set_override("collector_plugins", ["watcher_sync"], group="collector")
+    cfg.CONF.set_override("collector_plugins", PLUGINS, group="collector")
     cfg.CONF.set_override("api_query_max_retries", 1, group="collector")
     cfg.CONF.set_override("api_query_interval", 0, group="collector")
     from watcher_sync_watcher.collector import WatcherSyncCollector

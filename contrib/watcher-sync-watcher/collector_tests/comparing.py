@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python comparing.py``: compares Watcher's own model of a cloud with that of watcher_sync.
+"""``python comparing.py``: compares a model that Watcher builds itself with that of watcher_sync.
 
 It reads a JSON object from stdin:
 
+* ``compared``: the collector of Watcher: ``compute``, ``storage`` or ``baremetal``.
 * ``login``: keystoneauth's options of an administrator.
 * ``endpoint``: the URL of an API of watcher_sync without tokens.
-* ``nova_version``: a microversion.
+* ``options``: section -> options of watcher.conf.
+* ``strategies``: strategy -> its parameters.
 
-It writes a JSON object to stdout. This has both models with all attributes, and the action plans of strategies on both.
-It also has the requests and the seconds that each model took.
+It writes a JSON object to stdout: both models with all attributes, and the action plans of strategies on both. It also
+has the requests and the seconds that each took.
 
-Nothing of Watcher is replaced. The requests are counted where the library ``requests`` sends them.
+The requests are counted where the library ``requests`` sends them. Nothing of Watcher is replaced, except what fails in
+its bare-metal builder.
 """
 
 from __future__ import annotations
@@ -26,20 +29,10 @@ import auditing
 import requests
 from oslo_config import cfg
 from watcher import conf as _registered  # noqa: F401 - registers Watcher's options
+from watcher.common import exception, ironic_helper, utils
 from watcher.decision_engine.loading import default
 from watcher.decision_engine.model import model_root
-from watcher.decision_engine.model.collector.nova import NovaClusterDataModelCollector
-
-STRATEGIES = ("workload_stabilization", "vm_workload_consolidation")
-
-_PARAMETERS = {
-    # Low thresholds, so that a small cloud needs actions, and no choice at random.
-    "workload_stabilization": {
-        "host_choice": "fullsearch",
-        "thresholds": {"instance_cpu_usage": 0.01, "instance_ram_usage": 0.01},
-        "metrics": ["instance_cpu_usage", "instance_ram_usage"],
-    }
-}
+from watcher.decision_engine.model.collector import ironic
 
 SENT: list[tuple[str, str]] = []
 """Method and URL of each request of this process."""
@@ -64,50 +57,61 @@ def main() -> int:
         file.write(_configuration(given))
         file.flush()
         cfg.CONF([], project="watcher", default_config_files=[file.name], default_config_dirs=[])
-        result = _compare()
+        result = _compare(given["compared"], given["strategies"])
     json.dump(result, sys.stdout, default=str)
     return 0
 
 
-def _compare() -> dict[str, Any]:
-    theirs = _timed("compute", NovaClusterDataModelCollector)
-    ours = _timed("watcher_sync", None)
-    return {
-        "theirs": theirs[0],
-        "ours": ours[0],
-        "plans": {
-            name: [_plan(name, model) for model in (theirs[1], ours[1])] for name in STRATEGIES
-        },
-    }  # fmt: skip
+def _compare(name: str, strategies: dict[str, Any]) -> dict[str, Any]:
+    known = default.ClusterDataModelCollectorLoader().load(name)
+    assert type(known).__module__.startswith("watcher."), known
+    unmended = "" if name != "baremetal" else _mended(known)
+    theirs, their_model = _timed(known)
+    suffix = "" if name == "compute" else f"_{name}"
+    ours, our_model = _timed(default.ClusterDataModelCollectorLoader().load(f"watcher_sync{suffix}"))
+    models = (their_model, our_model)
+    plans = {each: [_plan(each, name, model, values) for model in models] for each, values in strategies.items()}
+    return {"theirs": theirs, "ours": ours, "unmended": unmended, "plans": plans}
 
 
 def _configuration(given: dict[str, Any]) -> str:
     """A watcher.conf, as an operator writes it."""
     login = dict(given["login"])
-    region = login.pop("region_name")
-    return "\n".join(
-        [
-            "[watcher_clients_auth]",
-            *(f"{name} = {value}" for name, value in login.items()),
-            "[compute_model]",
-            "enable_extended_attributes = true",
-            "[placement]",
-            f"region_name = {region}",
-            "[nova]",
-            f"region_name = {region}",
-            f"api_version = {given['nova_version']}",
-            f"[{auditing.NAMESPACE}.watcher_sync]",
-            "auth_strategy = noauth",
-            f"endpoint = {given['endpoint']}",
-        ]
-    )
+    region = {"region_name": login.pop("region_name", "")}
+    sections = {
+        "watcher_clients_auth": login,
+        **{name: region | values for name, values in given["options"].items()},
+        f"{auditing.NAMESPACE}.watcher_sync": {"auth_strategy": "noauth", "endpoint": given["endpoint"]},
+    }
+    lines = [[f"[{name}]", *(f"{key} = {value}" for key, value in each.items())] for name, each in sections.items()]
+    return "\n".join(line for section in lines for line in section)
 
 
-def _timed(name: str, known: Any) -> tuple[dict[str, Any], model_root.ModelRoot]:
+def _mended(collector: Any) -> str:
+    """Mend Watcher's bare-metal builder.
+
+    :returns: how it fails before; empty: it does not.
+    """
+    collector.get_audit_scope_handler(audit_scope=[])
+    failure = ""
+    try:
+        collector.execute()
+    except exception.ClusterDataModelCollectionError as exc:
+        failure = repr(exc.__cause__)
+    builder = ironic.BareMetalModelBuilder
+    build = builder.build_ironic_node
+
+    def built(self: Any, node: Any) -> Any:
+        mended = {"extra": utils.Struct(node.extra), "maintenance_reason": node.maintenance_reason or ""}
+        return build(self, utils.Struct(node.to_dict() | mended))
+
+    builder.build_ironic_node = built
+    ironic_helper.IronicHelper.get_ironic_node_list = lambda self: self.ironic.node.list(detail=True)
+    return failure
+
+
+def _timed(collector: Any) -> tuple[dict[str, Any], Any]:
     """What a collector needs to build the model of the whole cloud, once it has its token and endpoints."""
-    loader = default.ClusterDataModelCollectorLoader()
-    collector = loader.load(name)
-    assert known is None or isinstance(collector, known), collector
     collector.get_audit_scope_handler(audit_scope=[])
     SENT.clear()
     began = time.monotonic()
@@ -118,8 +122,9 @@ def _timed(name: str, known: Any) -> tuple[dict[str, Any], model_root.ModelRoot]
     return figures, model
 
 
-def _plan(name: str, model: model_root.ModelRoot) -> list[Any]:
-    return auditing.plan(name, _in_order(model), **_PARAMETERS.get(name, {}))
+def _plan(strategy: str, name: str, model: Any, parameters: dict[str, Any]) -> list[Any]:
+    given = {"compute": model_root.ModelRoot(), name: _in_order(model) if name == "compute" else model}
+    return auditing.plan(strategy, given, **parameters)
 
 
 def _in_order(model: model_root.ModelRoot) -> model_root.ModelRoot:

@@ -7,12 +7,12 @@ import threading
 
 import auditing
 import pytest
+from auditing import model_of
 from keystoneauth1 import session, token_endpoint
 from oslo_config import cfg
 from served import host_uuid, server_uuid
 from watcher.common import exception
 from watcher.decision_engine.loading import default
-from watcher.decision_engine.model.collector import manager
 from watcher_sync_watcher.collector import WatcherSyncCollector
 
 PATH = "/v1/compute_model"
@@ -21,14 +21,7 @@ PATH = "/v1/compute_model"
 @pytest.fixture
 def collector(watcher):
     """The one that strategies get."""
-    manager.CollectorManager(osc=auditing.Session()).get_collectors()
-    return default.ClusterDataModelCollectorLoader().load("compute", osc=auditing.Session())
-
-
-def model_of(collector, scope=()):
-    """What a strategy does to get its model."""
-    handler = collector.get_audit_scope_handler(list(scope))
-    return handler.get_scoped_model(collector.get_latest_cluster_data_model())
+    return auditing.collector("compute")
 
 
 def hosts_of(model):
@@ -42,7 +35,7 @@ def test_after_loading_the_collector_strategies_get_it_under_the_name_compute(co
 
 
 def test_the_other_collectors_of_watcher_are_still_found(collector):
-    assert {"compute", "baremetal", "storage", "watcher_sync"} == set(
+    assert {"compute", "baremetal", "storage", "watcher_sync", "watcher_sync_storage", "watcher_sync_baremetal"} == set(
         default.ClusterDataModelCollectorLoader().list_available()
     )
 
@@ -183,7 +176,7 @@ def test_a_failed_synchronisation_leaves_a_stale_model_and_the_next_one_heals_it
 
 
 def test_a_server_that_is_no_watcher_sync_is_told_apart(collector, site):
-    collector._request._config.update({"endpoint": f"{site.url}/versions"})
+    cfg.CONF.set_override("endpoint", f"{site.url}/versions", group=f"{auditing.NAMESPACE}.watcher_sync")
     with pytest.raises(exception.ClusterDataModelCollectionError):
         model_of(collector)
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster data model collector for OpenStack Watcher that reads the compute model of watcher_sync.
+"""Cluster data model collectors for OpenStack Watcher that read the models of watcher_sync.
 
-``collector``    the collector that Watcher loads
-``options``      the options of the collector
-``request``      requests the compute model, with Watcher's credentials
-``scope``        applies an audit's scope without a request to Nova
-``translation``  makes Watcher's ModelRoot of a compute model
+``baremetal``    makes Watcher's bare-metal model
+``collector``    the collectors that Watcher loads
+``compute``      makes Watcher's compute model
+``options``      the options of the collectors
+``request``      requests what the models are made of, with Watcher's credentials
+``scope``        applies an audit's scope without requests to services
+``storage``      makes Watcher's storage model
 """

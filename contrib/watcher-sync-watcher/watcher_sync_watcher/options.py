@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of ``[watcher_cluster_data_model_collectors.watcher_sync]``, which Watcher registers on loading."""
+"""The options of ``[watcher_cluster_data_model_collectors.watcher_sync]``, which all collectors read."""
 
 from __future__ import annotations
 
 from oslo_config import cfg
 
-OPTS: list[cfg.Opt] = [
+NAMESPACE = "watcher_cluster_data_model_collectors"
+"""Watcher's entry points of collectors."""
+
+GROUP = f"{NAMESPACE}.watcher_sync"
+
+CONNECTION: list[cfg.Opt] = [
     cfg.StrOpt(
         "auth_strategy",
         default="keystone",
@@ -14,7 +19,7 @@ OPTS: list[cfg.Opt] = [
                          "the system."),
             ("noauth", "No token. The API of watcher_sync must run with auth_strategy = noauth on this machine."),
         ],
-        help="How the collector authenticates at the API of watcher_sync.",
+        help="How the collectors authenticate at the API of watcher_sync.",
     ),
     cfg.URIOpt(
         "endpoint",
@@ -46,9 +51,13 @@ A request with a token has the ``timeout`` of ``[watcher_clients_auth]``. A fail
 ``[collector] api_query_max_retries`` and ``api_query_interval`` say.
 """,
     ),
+]  # fmt: skip
+
+COMPUTE: list[cfg.Opt] = [
+    *CONNECTION,
     cfg.BoolOpt(
         "check_optimize_metadata",
         default=True,
         help="Apply the exclusion ``instance_metadata`` of an audit's scope.",
     ),
-]  # fmt: skip
+]

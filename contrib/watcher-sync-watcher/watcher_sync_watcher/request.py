@@ -1,65 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests the compute model with keystoneauth, as Watcher's own clients do.
+"""Requests what the models are made of with keystoneauth, as Watcher's own clients do.
 
-The last document is cached with its ETag. While nothing has changed, the API answers 304 without a document.
+A document is cached, and must not be changed. While nothing has changed, the API does not send it again.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import urllib.parse
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from keystoneauth1 import adapter, exceptions, noauth, session
 from oslo_config import cfg
 
-PATH = "/v1/compute_model"
-
+_EPOCH_HEADER = "X-Watcher-Sync-Epoch"
 _RETRIABLE = (429, 500, 502, 503, 504)
 
 Document = dict[str, Any]
+"""Plural of a kind -> entities, all of one generation."""
 
 
 class Unavailable(Exception):
-    """The API did not answer with a compute model."""
+    """The API did not answer with what a model is made of."""
 
 
-class ComputeModelRequest:
-    """``GET /v1/compute_model`` of one API. For any thread."""
+class Connection:
+    """Sends requests to one API. For any thread, one at a time."""
 
     def __init__(self, config: Any, watcher_session: Callable[[], session.Session]) -> None:
-        """:param config: the values of the collector's options.
+        """:param config: the values of the options.
 
         :param watcher_session: makes the session of ``[watcher_clients_auth]``; called once, when it is needed.
         """
         self._config = config
         self._watcher_session = watcher_session
         self._adapter: adapter.Adapter | None = None
-        # Guards the cached document and its tag.
-        self._lock = threading.Lock()
-        self._document: Document | None = None
-        self._tag = ""
 
-    def fetch(self) -> Document:
-        """The present document, which must not be changed. One request.
+    def get(self, path: str, known_tag: str = "") -> tuple[Document | None, Any]:
+        """An object and the headers of the answer. None instead of the object: it still has the tag.
 
-        :raises Unavailable: the API did not answer with one, however often it was asked.
+        :raises Unavailable: the API did not answer with an object, however often it was asked.
         """
-        with self._lock:
-            headers = {"Accept": "application/json"}
-            if self._document is not None:
-                headers["If-None-Match"] = self._tag
-            try:
-                answer = self._connected().get(PATH, headers=headers)
-                if answer.status_code == 304 and self._document is not None:
-                    return self._document
-                document = answer.json()
-            except (exceptions.ClientException, ValueError) as exc:
-                raise Unavailable(f"GET {PATH}: {exc}") from exc
-            if not isinstance(document, dict) or not {"generation", "compute_nodes", "instances"} <= document.keys():
-                raise Unavailable(f"GET {PATH}: the answer is no compute model")
-            self._document, self._tag = document, answer.headers.get("ETag", "")
-            return document
+        headers = {"Accept": "application/json"} | ({"If-None-Match": known_tag} if known_tag else {})
+        try:
+            answer = self._connected().get(path, headers=headers)
+            document = None if answer.status_code == 304 else answer.json()
+        except (exceptions.ClientException, ValueError) as exc:
+            raise Unavailable(f"GET {path}: {exc}") from exc
+        if isinstance(document, dict) or (document is None and known_tag):
+            return document, answer.headers
+        raise Unavailable(f"GET {path}: the answer is no object")
 
     def _connected(self) -> adapter.Adapter:
         if self._adapter is None:
@@ -85,3 +76,70 @@ class ComputeModelRequest:
         if not self._config.endpoint:
             raise Unavailable("auth_strategy = noauth needs the option endpoint")
         return session.Session(auth=noauth.NoAuth(endpoint=self._config.endpoint), timeout=self._config.timeout)
+
+
+class ComputeModelRequest:
+    """``GET /v1/compute_model``: one request, and its answer has the generation. For any thread."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        # Guards the cached document and its tag.
+        self._lock = threading.Lock()
+        self._document: Document = {}
+        self._tag = ""
+
+    def fetch(self) -> Document:
+        """The present document.
+
+        :raises Unavailable: the API did not answer with one.
+        """
+        with self._lock:
+            document, headers = self._connection.get("/v1/compute_model", self._tag)
+            if document is not None:
+                if not {"generation", "compute_nodes", "instances"} <= document.keys():
+                    raise Unavailable("GET /v1/compute_model: the answer is no compute model")
+                self._document, self._tag = document, headers.get("ETag", "")
+            return self._document
+
+
+class ListsRequest:
+    """The lists of some kinds, as they were after one change. For any thread.
+
+    The first request has no more than the position of the present. The API refuses it to callers who do not see
+    everything. If the position is another one, all pages of all lists are requested as of it.
+    """
+
+    def __init__(self, connection: Connection, plurals: tuple[str, ...]) -> None:
+        self._connection = connection
+        self._plurals = plurals
+        # Guards the cached document and its position.
+        self._lock = threading.Lock()
+        self._document: Document = {}
+        self._position: tuple[int, str] | None = None
+
+    def fetch(self) -> Document:
+        """The present document.
+
+        :raises Unavailable: the API did not answer with all lists of one position.
+        """
+        with self._lock:
+            probed, headers = self._page(f"/v1/{self._plurals[0]}?versions=true&limit=1")
+            position = probed["seq"], headers.get(_EPOCH_HEADER, "")
+            if position != self._position:
+                document = {plural: list(self._entities(plural, *position)) for plural in self._plurals}
+                self._document, self._position = document, position
+            return self._document
+
+    def _entities(self, plural: str, seq: int, epoch: str) -> Iterator[dict[str, Any]]:
+        path = f"/v1/{plural}?as_of={seq}&epoch={epoch}"
+        page, _ = self._page(path)
+        yield from page[plural]
+        while page["next_marker"] is not None:
+            page, _ = self._page(f"{path}&marker={urllib.parse.quote(page['next_marker'], safe='')}")
+            yield from page[plural]
+
+    def _page(self, path: str) -> tuple[Document, Any]:
+        page, headers = self._connection.get(path)
+        if page is None or not {"seq", "next_marker"} <= page.keys():
+            raise Unavailable(f"GET {path}: the answer is no list")
+        return page, headers
