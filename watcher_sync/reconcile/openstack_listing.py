@@ -68,7 +68,8 @@ def pages(
         if not isinstance(found, list) or not all(isinstance(each, dict) and _id(each) for each in found):
             raise UnreadableAnswer(f"{service} {path}: {key} is not a list of objects with an id")
         yield from found
-        if not found or not (answer.get("next") or answer.get(f"{key}_links")):
+        # The link to the next page has a name of its own in each service: next, volumes_links, volume_type_links.
+        if not found or not any(answer[name] for name in answer if name == "next" or name.endswith("_links")):
             return
         query["marker"] = _id(found[-1])
 

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from watcher_sync_cinder.kinds import KINDS
 from watcher_sync_cinder.reconciler import CinderReconciler
 
+from tests.json_api import JsonApi
 from tests.simulated import telling
-from tests.sites import Site
+from tests.sites import Site, parsed
 from tests.waiting import deadline
 from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.commit.doubts import Doubts
@@ -18,33 +20,48 @@ from watcher_sync.exceptions import ConfigError, ReconcileError
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.reconcile.plugins import make_reconciler
 
-SERVICES, POOLS = "/os-services?binary=cinder-volume", "/scheduler-stats/get_pools?detail=true"
-EMPTY = {"/types": "volume_types", "/volumes/detail": "volumes", "/snapshots/detail": "snapshots"}
+SERVICES, POOLS, TYPES = "/os-services", "/scheduler-stats/get_pools", "/types"
+EMPTY = {
+    SERVICES: {"services": []},
+    POOLS: {"pools": []},
+    TYPES: {"volume_types": []},
+    "/volumes/detail": {"volumes": []},
+    "/snapshots/detail": {"snapshots": []},
+}
 UP = {"host": "h@fast", "status": "enabled", "state": "up", "disabled_reason": None, "zone": "nova"}
 
 
-class Answers(CinderReconciler):
-    """Answers from a table: path -> document."""
-
-    def _get(self, path, deadline):
-        known = {SERVICES: {"services": []}, POOLS: {"pools": []}, **self.answers}
-        for prefix, key in EMPTY.items():
-            if path not in known and path.startswith(prefix):
-                return {key: []}
-        return known[path]
+@pytest.fixture
+def api():
+    with JsonApi(lambda asked: (200, EMPTY)) as made:
+        yield made
 
 
 @pytest.fixture
-def site(tmp_path):
+def site(api, tmp_path):
     made = Site(tmp_path, kinds=Kinds(*KINDS))
-    context = make_context(made.conf, made.store, telling(made.store.kinds), lambda: made.model, doubts=Doubts())
-    made.reconciler = make_reconciler("cinder", Answers, made.conf, context)
+    made.api, made.folder = api, tmp_path
+    made.reconciler = reconciler(made, f"auth_type = none\nendpoint = {api.url}\n")
     yield made
     made.close()
 
 
+def reconciler(site, text):
+    file = Path(site.folder, "watcher-sync.conf")
+    file.write_text(f"[reconciler_cinder]\n{text}")
+    conf = parsed(["--config-file", str(file)])
+    context = make_context(conf, site.store, telling(site.store.kinds), lambda: site.model, doubts=Doubts())
+    return make_reconciler("cinder", CinderReconciler, conf, context)
+
+
 def run(site, **answers):
-    site.reconciler.answers = answers
+    """The model after a run; an answer is a document, or what makes one of the query."""
+
+    def answer(asked):
+        found = (EMPTY | answers)[asked.path]
+        return 200, found(asked.query) if callable(found) else found
+
+    site.api.answer = answer
     site.reconciler.run("cinder", allow_deletes=True, deadline=time.monotonic() + deadline(30))
     snapshot = site.store.load().snapshot()
     return {kind: {row["id"]: row for row in snapshot.dump(kind)} for kind in snapshot.kinds}
@@ -82,22 +99,20 @@ def test_an_answer_of_another_form_changes_nothing(site):
         run(site, **{SERVICES: {"services": [{"host": "h@fast"}]}})
 
 
-def test_all_pages_are_read(site):
-    def page(start, size):
-        return [
-            {"id": f"t-{number:04}", "name": "t", "is_public": True, "extra_specs": {}}
-            for number in range(start, start + size)
+def test_all_pages_are_read_with_the_microversion(site):
+    def page(query):
+        start = int(query.get("marker", "t-0")[2:])
+        found = [
+            {"id": f"t-{n}", "name": "t", "is_public": True, "extra_specs": {}} for n in range(start + 1, start + 4)
         ]
+        return {"volume_types": found, **({"volume_type_links": [{"rel": "next"}]} if start < 3 else {})}
 
-    first, more = "/types?is_public=None&limit=1000", "/types?is_public=None&limit=1000&marker=t-0999"
-    found = run(site, **{first: {"volume_types": page(0, 1000)}, more: {"volume_types": page(1000, 3)}})
-    assert len(found["volume_type"]) == 1003
+    assert len(run(site, **{TYPES: page})["volume_type"]) == 6
+    assert {asked.headers["OpenStack-API-Version"] for asked in site.api.asked} == {"volume 3.65"}
+    assert {asked.query["all_tenants"] for asked in site.api.asked if asked.path.endswith("/detail")} == {"1"}
 
 
 def test_without_an_account_there_is_no_scope_and_with_two_there_is_an_error(site):
-    assert site.reconciler.scopes() == []
-    site.conf.set_override("cloud", "story", group="reconciler_cinder")
-    assert site.reconciler.scopes() == ["cinder"]
-    site.conf.set_override("auth_type", "password", group="reconciler_cinder")
-    with pytest.raises(ConfigError):
-        site.reconciler.scopes()
+    assert reconciler(site, "interval = 5\n").scopes() == []
+    with pytest.raises(ConfigError, match="cloud, auth_type: are both set"):
+        reconciler(site, "auth_type = password\ncloud = story\n")

@@ -3,11 +3,7 @@
 
 from __future__ import annotations
 
-import http.server
-import json
-import threading
 import time
-import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +11,7 @@ from typing import Any
 import pytest
 from watcher_sync_ironic.reconciler import IronicReconciler
 
+from tests.json_api import Asked, JsonApi
 from tests.simulated import telling
 from tests.sites import Site, parsed
 from tests.unit.contrib.ironic_events import KINDS, Ironic
@@ -27,64 +24,33 @@ from watcher_sync.reconcile.plugins import make_reconciler
 _PAGE = 2
 
 
-class FakeApi:
+class IronicApi(JsonApi):
     """The collections of Ironic's API over HTTP."""
 
     def __init__(self) -> None:
+        super().__init__(self.page)
         self.collections: dict[str, list[dict[str, Any]]] = {"nodes": [], "ports": [], "portgroups": []}
         self.status = 200
-        self.asked: list[str] = []
-        api = self
 
-        class Answer(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                is_root = self.path.strip("/") in ("", "v1")
-                if not is_root:
-                    api.asked.append(f"{self.path} {self.headers['X-OpenStack-Ironic-API-Version']}")
-                body = json.dumps(api.root() if is_root else api.page(self.path)).encode()
-                self.send_response(200 if is_root else api.status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                """Nothing."""
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def root(self) -> dict[str, Any]:
-        links = [{"href": f"{self.url}/v1/", "rel": "self"}]
-        version = {"id": "v1", "links": links, "status": "CURRENT", "min_version": "1.1", "version": "1.115"}
-        return {"name": "OpenStack Ironic API", "default_version": version, "versions": [version]}
-
-    def page(self, path: str) -> dict[str, Any]:
-        parts = urllib.parse.urlsplit(path)
-        query = urllib.parse.parse_qs(parts.query)
-        name = parts.path.rpartition("/")[2]
-        found = self.collections[name] if query.get("detail") == ["true"] else []
+    def page(self, asked: Asked) -> tuple[int, Any]:
+        name = asked.path.removeprefix("/v1/")
+        found = self.collections[name] if asked.query["detail"] == "true" else []
         ids = [each["uuid"] for each in found]
-        begin = ids.index(query["marker"][0]) + 1 if "marker" in query else 0
+        begin = ids.index(asked.query["marker"]) + 1 if "marker" in asked.query else 0
         more = {"next": f"{self.url}/v1/{name}?marker={ids[begin + _PAGE - 1]}"} if len(ids) > begin + _PAGE else {}
-        return {name: found[begin : begin + _PAGE], **more}
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        return self.status, {name: found[begin : begin + _PAGE], **more}
 
 
 @pytest.fixture
-def api() -> Iterator[FakeApi]:
-    made = FakeApi()
+def api() -> Iterator[IronicApi]:
     ironic = Ironic()
-    for number in range(5):
-        event = ironic.node("create.end", saved=None, uuid=f"node-{number}", name=f"n{number}", instance_uuid="vm")
-        made.collections["nodes"].append(event["payload"]["ironic_object.data"])
-    port = ironic.event("port", "create.end", saved=None, uuid="port-1", node_uuid="node-1")
-    made.collections["ports"].append(port["payload"]["ironic_object.data"])
-    yield made
-    made.close()
+    with IronicApi() as made:
+        for number in range(5):
+            event = ironic.node("create.end", saved=None, uuid=f"node-{number}", name=f"n{number}", instance_uuid="vm")
+            made.collections["nodes"].append(event["payload"]["ironic_object.data"])
+        port = ironic.event("port", "create.end", saved=None, uuid="port-1", node_uuid="node-1")
+        made.collections["ports"].append(port["payload"]["ironic_object.data"])
+        yield made
 
 
 Make = Callable[..., IronicReconciler]
@@ -118,7 +84,7 @@ def run(reconciler: IronicReconciler) -> None:
     reconciler.run("ironic", deadline=time.monotonic() + deadline(60))
 
 
-def test_all_pages_of_all_collections_become_entities(site: Site, api: FakeApi, make: Make) -> None:
+def test_all_pages_of_all_collections_become_entities(site: Site, api: IronicApi, make: Make) -> None:
     run(make(auth_type="none", endpoint=f"{api.url}/v1"))
     nodes = {row["id"]: row for row in site.model.dump("baremetal_node")}
     assert sorted(nodes) == [f"node-{number}" for number in range(5)]
@@ -126,10 +92,10 @@ def test_all_pages_of_all_collections_become_entities(site: Site, api: FakeApi, 
     assert nodes["node-3"]["instance_id"] == "vm"
     assert [row["node_id"] for row in site.model.dump("baremetal_port")] == ["node-1"]
     assert len(api.asked) == 5
-    assert all(asked.endswith(" 1.65") for asked in api.asked)
+    assert {asked.headers["X-OpenStack-Ironic-API-Version"] for asked in api.asked} == {"1.65"}
 
 
-def test_what_is_listed_no_more_is_deleted(site: Site, api: FakeApi, make: Make) -> None:
+def test_what_is_listed_no_more_is_deleted(site: Site, api: IronicApi, make: Make) -> None:
     reconciler = make(auth_type="none", endpoint=f"{api.url}/v1")
     run(reconciler)
     del api.collections["nodes"][4]
@@ -138,7 +104,7 @@ def test_what_is_listed_no_more_is_deleted(site: Site, api: FakeApi, make: Make)
 
 
 @pytest.mark.parametrize("status", [401, 500])
-def test_an_api_that_refuses_changes_nothing(site: Site, api: FakeApi, make: Make, status: int) -> None:
+def test_an_api_that_refuses_changes_nothing(site: Site, api: IronicApi, make: Make, status: int) -> None:
     reconciler = make(auth_type="none", endpoint=f"{api.url}/v1")
     run(reconciler)
     api.collections["nodes"].clear()
@@ -148,7 +114,7 @@ def test_an_api_that_refuses_changes_nothing(site: Site, api: FakeApi, make: Mak
     assert len(list(site.model.dump("baremetal_node"))) == 5
 
 
-def test_an_answer_without_a_field_fails_the_listing_by_name(api: FakeApi, make: Make) -> None:
+def test_an_answer_without_a_field_fails_the_listing_by_name(api: IronicApi, make: Make) -> None:
     del api.collections["nodes"][0]["fault"]
     with pytest.raises(ReconcileError, match="`fault`"):
         run(make(auth_type="none", endpoint=f"{api.url}/v1"))

@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-import http.server
-import json
 import re
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from oslo_config import cfg
 
+from tests.json_api import Asked, JsonApi
 from tests.listings import Warehouse
 from tests.sites import parsed
 from tests.unit.model.kinds import Slot
@@ -26,8 +23,6 @@ from watcher_sync.model.kinds import Entity
 from watcher_sync.reconcile.base import Report
 from watcher_sync.reconcile.openstack_listing import OpenStackReconciler, pages
 from watcher_sync.reconcile.plugins import make_reconciler
-
-Answer = tuple[int, Any]
 
 
 class Slots(OpenStackReconciler):
@@ -42,55 +37,20 @@ class Slots(OpenStackReconciler):
             yield Slot(id=each["uuid"], owner=each["owner"])
 
 
-class Service:
-    """An API with pages of two slots."""
-
-    def __init__(self) -> None:
-        self.slots = [{"uuid": f"s{n}", "owner": f"o{n}"} for n in range(5)]
-        self.requests: list[tuple[dict[str, list[str]], str | None]] = []
-        self.answer: Callable[[dict[str, list[str]]], Answer] = self.page
-        service = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                parts = urlsplit(self.path)
-                query = parse_qs(parts.query)
-                if parts.path != "/slots":  # the library asks for the versions
-                    status, body = 404, {}
-                else:
-                    service.requests.append((query, self.headers.get("OpenStack-API-Version")))
-                    status, body = service.answer(query)
-                content = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}"
-
-    def page(self, query: dict[str, list[str]]) -> Answer:
-        names = [slot["uuid"] for slot in self.slots]
-        start = names.index(query["marker"][0]) + 1 if "marker" in query else 0
-        found = self.slots[start : start + 2]
-        more = {"slots_links": [{"rel": "next"}]} if start + 2 < len(self.slots) else {}
-        return 200, {"slots": found, **more}
+def page(asked: Asked) -> tuple[int, Any]:
+    """Two of five slots."""
+    if asked.path != "/slots":  # the library asks for the versions
+        return 404, {}
+    start = int(asked.query.get("marker", "s-1")[1:]) + 1
+    found = [{"uuid": f"s{n}", "owner": f"o{n}"} for n in range(start, min(start + 2, 5))]
+    more = {"slot_links": [{"rel": "next"}]} if start + 2 < 5 else {}
+    return 200, {"slots": found, **more}
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
-    made = Service()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+def service() -> Iterator[JsonApi]:
+    with JsonApi(page) as made:
+        yield made
 
 
 @pytest.fixture
@@ -113,7 +73,7 @@ def reconciler(site: Warehouse, conf: cfg.ConfigOpts) -> OpenStackReconciler:
 
 
 @pytest.fixture
-def slots(site: Warehouse, service: Service, tmp_path: Path) -> OpenStackReconciler:
+def slots(site: Warehouse, service: JsonApi, tmp_path: Path) -> OpenStackReconciler:
     return reconciler(site, configured(tmp_path, f"auth_type = none\nendpoint = {service.url}\n"))
 
 
@@ -122,13 +82,15 @@ def run(slots: OpenStackReconciler) -> Report:
 
 
 def test_all_pages_are_listed_with_the_microversion(
-    site: Warehouse, service: Service, slots: OpenStackReconciler
+    site: Warehouse, service: JsonApi, slots: OpenStackReconciler
 ) -> None:
     assert run(slots).written == 5
     assert {entity["id"] for entity in site.model.dump("slot")} == {"s0", "s1", "s2", "s3", "s4"}
-    assert [query.get("marker") for query, _ in service.requests] == [None, ["s1"], ["s3"]]
-    assert {version for _, version in service.requests} == {"rack 1.7"}
-    assert all(query["detail"] == ["true"] for query, _ in service.requests)
+    asked = [each for each in service.asked if each.path == "/slots"]
+    assert [each.query for each in asked] == [
+        {"detail": "true"} | more for more in ({}, {"marker": "s1"}, {"marker": "s3"})
+    ]
+    assert {each.headers["OpenStack-API-Version"] for each in asked} == {"rack 1.7"}
 
 
 @pytest.mark.parametrize(
@@ -143,9 +105,9 @@ def test_all_pages_are_listed_with_the_microversion(
     ],
 )  # fmt: skip
 def test_a_listing_that_is_not_complete_fails_and_names_the_request(
-    site: Warehouse, service: Service, slots: OpenStackReconciler, answer: Answer, reason: str
+    site: Warehouse, service: JsonApi, slots: OpenStackReconciler, answer: tuple[int, Any], reason: str
 ) -> None:
-    service.answer = lambda query: answer
+    service.answer = lambda asked: answer
     with pytest.raises(ReconcileError, match=re.escape(reason)) as caught:
         run(slots)
     assert service.url not in str(caught.value)
