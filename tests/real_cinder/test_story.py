@@ -25,7 +25,7 @@ from tests.waiting import deadline
 
 pytestmark = pytest.mark.timeout(1200)
 
-RECORDING = "WATCHER_SYNC_TEST_REAL_CINDER_RECORDING"
+RECORDING = "WATCHER_SYNC_TEST_RECORDING"
 """Names a folder for all notifications and the final answers of the API."""
 
 _EQUAL_SECONDS = 15.0

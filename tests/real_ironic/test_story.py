@@ -21,7 +21,7 @@ from tests.unit.contrib.ironic_facts import SILENT, silent_fact
 
 pytestmark = pytest.mark.timeout(900)
 
-RECORD = "WATCHER_SYNC_TEST_REAL_IRONIC_RECORD"
+RECORDING = "WATCHER_SYNC_TEST_RECORDING"
 """Names a folder for the recording: the notifications, and what the API answered after each step."""
 
 
@@ -66,7 +66,7 @@ def test_after_each_step_the_models_are_what_ironic_answers(
                 else:
                     needed.add(fact)
         steps.append({"step": step.__name__, "notifications": len(recorder.notifications), "truth": truth})
-    if folder := os.environ.get(RECORD):
+    if folder := os.environ.get(RECORDING):
         _write(Path(folder), "ironic.jsonl.gz", recorder.notifications)
         _write(Path(folder), "ironic.truth.jsonl.gz", steps)
     assert not wrong, "\n".join(wrong)
