@@ -29,7 +29,7 @@ from watcher_sync.exceptions import ConfigError, PluginConflict, described, inte
 from watcher_sync.model.changes import Change
 from watcher_sync.model.scopes import DeclaresScopes, EntityScope
 from watcher_sync.model.view import View
-from watcher_sync.plugins import load_plugins
+from watcher_sync.plugins import load_plugins, register_options
 from watcher_sync.wire.custom_kinds import CustomKind, parse_entries
 
 LOG = logging.getLogger(__name__)
@@ -284,7 +284,7 @@ def make_handler(name: str, plugin: Any, conf: cfg.ConfigOpts) -> Handles:
         handler = plugin()
         return handler
     group = f"handler_{name}"
-    conf.register_opts(options, group=group)
+    register_options(conf, options, group)
     handler = plugin(conf[group])
     return handler
 

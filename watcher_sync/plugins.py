@@ -8,11 +8,12 @@ the process.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from importlib.metadata import EntryPoint
 from typing import Any, TypeVar
 
 import msgspec
+from oslo_config import cfg
 from stevedore import ExtensionManager
 
 from watcher_sync.exceptions import ConfigError, described, interrupts
@@ -49,6 +50,18 @@ def load_plugins(
                 raise
             failed(entry_point.name, exc)
     return found
+
+
+def register_options(conf: cfg.ConfigOpts, options: Sequence[cfg.Opt], section: str) -> None:
+    """Register the options of a plugin, and read each of them once.
+
+    :raises ConfigError: a value is wrong; the message names the option.
+    """
+    conf.register_opts(options, group=section)
+    try:
+        list(conf[section].values())
+    except cfg.Error as exc:
+        raise ConfigError(f"[{section}] {' '.join(str(exc).split())}") from None
 
 
 def plugin_names(namespace: str) -> list[str]:

@@ -10,8 +10,7 @@ keystoneauth is imported only if the files name an account.
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 from oslo_config import cfg
@@ -21,12 +20,6 @@ from watcher_sync.exceptions import ConfigError
 _SAMPLE_PLUGIN = "password"
 _REQUEST_TIMEOUT_SECONDS = 60
 """The default of keystoneauth's ``timeout``: seconds without an answer of one request."""
-
-_NOVA = "reconcile_nova"
-_OF_PLUGIN = "reconciler_"
-"""How the sections of the other reconcilers begin."""
-_NAMES = frozenset({"auth_section", "auth_type", "cloud"})
-"""One of these options in such a section means that keystoneauth has others there."""
 
 OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
@@ -98,17 +91,15 @@ def sample_opts(group: str) -> list[tuple[str, list[cfg.Opt]]]:
     return [(group, [*_session_opts(loading), *loading.get_auth_common_conf_options(), *plugin_options])]
 
 
-def listers(
-    conf: cfg.ConfigOpts, parsed: Mapping[str, Mapping[str, Mapping[str, str]]]
-) -> Iterator[Callable[[], list[tuple[str, list[cfg.Opt]]]]]:
-    """Functions that list keystoneauth's options, for the check of the files; one for each section with an account.
+def listers(conf: cfg.ConfigOpts, sections: Iterable[str]) -> Iterator[Callable[[], list[tuple[str, list[cfg.Opt]]]]]:
+    """Functions that list keystoneauth's options in sections with an account, for the check of the files."""
+    for section in sections:
+        yield functools.partial(list_auth_opts, conf, section)
 
-    :param parsed: file -> section -> option -> value.
-    """
-    for section in dict.fromkeys(itertools.chain.from_iterable(parsed.values())):
-        named = any(not _NAMES.isdisjoint(found.get(section, ())) for found in parsed.values())
-        if section == _NOVA or (named and section.startswith(_OF_PLUGIN)):
-            yield functools.partial(list_auth_opts, conf, section)
+
+def has_account(options: Container[str]) -> bool:
+    """Whether a section with these options has an account."""
+    return all(option.dest in options for option in OPTS)
 
 
 def require_account(conf: cfg.ConfigOpts, group: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from oslo_config import cfg, iniparser
 
-from watcher_sync.conf import cloud_account, keystone, opts, outlet_watch, outlet_webhook, outlets
+from watcher_sync.conf import cloud_account, keystone, opts, outlet_watch, outlet_webhook, outlets, reconcile_nova
 from watcher_sync.exceptions import ConfigError
 
 _NAMESPACES = (
@@ -56,7 +56,14 @@ def check(conf: cfg.ConfigOpts) -> None:
         parsed[name] = parser.found
     known: dict[str, set[str]] = {"DEFAULT": {"config_file", "config_dir"}}
     _add(known, opts.own_opts())
-    listers = itertools.chain(keystone.listers(conf), cloud_account.listers(conf, parsed), _listers(parsed))
+    sections = list(dict.fromkeys(itertools.chain.from_iterable(parsed.values())))
+    listers = itertools.chain(
+        keystone.listers(conf),
+        cloud_account.listers(conf, (name for name in sections if name == reconcile_nova.GROUP)),
+        _listers(parsed),
+        # Lazily: the plugins have said which sections they have.
+        cloud_account.listers(conf, (name for name in sections if cloud_account.has_account(known.get(name, ())))),
+    )
     # Modules that declare options are imported only while a name is still unknown.
     while _unknown(parsed, known, is_complete=False) is not None:
         listed = next(listers, None)

@@ -16,7 +16,7 @@ from oslo_log import log as logging
 
 from watcher_sync.conf import capacity, opts
 from watcher_sync.exceptions import ConfigError, PluginConflict, described, interrupts
-from watcher_sync.plugins import load_plugins
+from watcher_sync.plugins import load_plugins, register_options
 from watcher_sync.reconcile.base import Context, Reconciler
 from watcher_sync.reconcile.capacity.base import CapacityProvider
 
@@ -51,6 +51,7 @@ def load_reconcilers(conf: cfg.ConfigOpts, context: Context) -> list[Reconciler]
 def make_reconciler(name: str, plugin: Any, conf: cfg.ConfigOpts, context: Context) -> Reconciler:
     """One reconciler with its options registered in ``[reconciler_<name>]``.
 
+    :raises ConfigError: when the value of an option is wrong.
     :raises TypeError: when the plugin is not a reconciler class of this name.
     """
     if not (inspect.isclass(plugin) and issubclass(plugin, Reconciler)):
@@ -58,7 +59,7 @@ def make_reconciler(name: str, plugin: Any, conf: cfg.ConfigOpts, context: Conte
     if getattr(plugin, "name", None) != name:
         raise TypeError(f"{plugin.__name__} calls itself {getattr(plugin, 'name', None)!r}")
     if plugin.options:
-        conf.register_opts(plugin.options, group=f"reconciler_{name}")
+        register_options(conf, plugin.options, f"reconciler_{name}")
     return plugin(conf, context)
 
 
@@ -104,5 +105,5 @@ def make_provider(name: str, plugin: Any, conf: cfg.ConfigOpts) -> CapacityProvi
     if getattr(plugin, "name", None) != name:
         raise ConfigError(f"{_OPTION}: {name}: {plugin.__name__} has the name {getattr(plugin, 'name', None)!r}")
     if plugin.options:
-        conf.register_opts(plugin.options, group=f"capacity_provider_{name}")
+        register_options(conf, plugin.options, f"capacity_provider_{name}")
     return plugin(conf)

@@ -132,10 +132,19 @@ def test_an_account_that_cannot_be_used_is_named(site: Warehouse, tmp_path: Path
         reconciler(site, configured(tmp_path, text))
 
 
-def test_the_check_of_the_files_knows_the_options_of_each_account(tmp_path: Path) -> None:
+def test_an_option_with_a_wrong_value_is_named_before_the_first_run(site: Warehouse, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^\[reconciler_slots\] Value for option interval .*soon"):
+        reconciler(site, configured(tmp_path, "interval = soon\n"))
+
+
+def test_the_check_of_the_files_knows_the_options_of_an_account(tmp_path: Path) -> None:
     conf = configured(tmp_path, "auth_type = password\n")
-    sections = {"reconciler_slots": {"auth_type": "password"}, "reconciler_racks": {"path": "x"}, "source_nova": {}}
-    [listed] = [lister() for lister in cloud_account.listers(conf, {"file": sections})]
+    [listed] = [lister() for lister in cloud_account.listers(conf, ["reconciler_slots"])]
     names = {option.dest for section, options in listed for option in options if section == "reconciler_slots"}
     assert {"auth_url", "username", "timeout", "auth_section"} <= names
     assert "application_credential_id" not in names
+
+
+def test_a_section_has_an_account_if_its_reconciler_says_so() -> None:
+    assert cloud_account.has_account({option.dest for option in Slots.options})
+    assert not cloud_account.has_account({"cloud", "interval"})
