@@ -46,8 +46,13 @@ _HEALTH_OF_STATE: Final[dict[str, Health]] = {
         "changing",
     ),
     **dict.fromkeys(("", "unknown"), "unknown"),
-    **dict.fromkeys(("active", "running", "ready", "succeeded", "available", "up", "connected", "synced"), "ok"),
+    **dict.fromkeys(
+        ("active", "running", "ready", "succeeded", "available", "up", "connected", "synced", "in-use"), "ok"
+    ),
 }  # fmt: skip
+
+_ERROR, _FAILED, _ONGOING = "error", "failed", "ing"
+"""How other states begin (``error_deleting``) and end (``clean failed``) that are errors, and end that are at work."""
 
 
 def health_of(state: str) -> Health:
@@ -55,7 +60,12 @@ def health_of(state: str) -> Health:
 
     :param state: as :func:`state_of` computes it, in upper or lower case; empty: unknown.
     """
-    return _HEALTH_OF_STATE.get(state.lower(), "off")
+    word = state.lower()
+    if word in _HEALTH_OF_STATE:
+        return _HEALTH_OF_STATE[word]
+    if word.startswith(_ERROR) or word.endswith(_FAILED):
+        return "error"
+    return "changing" if word.endswith(_ONGOING) else "off"
 
 
 def health_rank(state: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
@@ -65,7 +75,11 @@ def health_rank(state: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
     )
     states = {health: [s for s, means in _HEALTH_OF_STATE.items() if means == health] for health in HEALTHS}
     known = [(text.in_(texts), HEALTHS.index(health)) for health, texts in states.items() if texts]
-    return sa.case(*known, else_=HEALTHS.index("off"))
+    others: list[tuple[sa.ColumnElement[bool], int]] = [
+        (text.startswith(_ERROR) | text.endswith(_FAILED), HEALTHS.index("error")),
+        (text.endswith(_ONGOING), HEALTHS.index("changing")),
+    ]
+    return sa.case(*known, *others, else_=HEALTHS.index("off"))
 
 
 def state_of(kind: Kind, table: sa.Table) -> sa.ColumnElement[Any] | None:

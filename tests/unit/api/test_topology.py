@@ -6,11 +6,13 @@ from __future__ import annotations
 import itertools
 
 import pytest
+import sqlalchemy as sa
 
 from tests.simulated import NOON, telling, told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
+from watcher_sync.read.member_states import HEALTHS, health_of, health_rank
 
 NUMBERS = itertools.count()
 
@@ -179,3 +181,21 @@ def test_all_kinds_are_counted_by_state_whatever_the_search(client, commit):
         "instance": {"active": 1, "error": 1},
         "service_type_instance": {"RUNNING": 1},
     }
+
+
+@pytest.mark.parametrize(
+    ("state", "health"),
+    [
+        ("RUNNING", "ok"),
+        ("in-use", "ok"),
+        ("error_deleting", "error"),
+        ("clean failed", "error"),
+        ("Extending", "changing"),
+        ("manageable", "off"),
+        ("", "unknown"),
+    ],
+)
+def test_a_state_means_one_health_in_the_answer_and_in_the_order_of_the_database(state, health):
+    with sa.create_engine("sqlite://").connect() as connection:
+        rank = connection.scalar(sa.select(health_rank(sa.literal(state))))
+    assert HEALTHS[rank] == health_of(state) == health

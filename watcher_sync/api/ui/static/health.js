@@ -9,7 +9,7 @@ const STATES = {
   bad: "error failed crashloopbackoff crash_looping crash-looping down unreachable disconnected unavailable out_of_range evicted",
   warn: "drifted degraded notready unresolved held_back disabled warning",
   busy: "building resized rescued pending provisioning progressing settling creating deleting stopping starting terminating updating changing",
-  good: "active running ready succeeded available connected synced up enabled healthy ok",
+  good: "active running ready succeeded available connected synced up enabled healthy ok in-use",
   unknown: "unknown",
 };
 
@@ -18,7 +18,10 @@ const LOOK_OF = new Map(Object.entries(STATES).flatMap(([look, words]) => words.
 /** How a state without its entity looks. */
 export function look(state) {
   const text = String(state ?? "").toLowerCase().replaceAll(" ", "_");
-  return text === "" ? "unknown" : (LOOK_OF.get(text) ?? "off");
+  if (text === "") return "unknown";
+  if (LOOK_OF.has(text)) return LOOK_OF.get(text);
+  if (text.startsWith("error") || text.endsWith("failed")) return "bad";
+  return text.endsWith("ing") ? "busy" : "off";
 }
 
 const of = (state, why = "") => ({ look: look(state), word: state || "unknown", why });
