@@ -38,11 +38,16 @@ _DELETED: Final = "deleted"
 """The status of what its publisher has just removed."""
 
 _COPIED: Final[Mapping[str, Collection[str]]] = {
-    "update.start": ("state",),
+    "update.start": ("name", "state"),
     "update.end": ("state", "metadata"),
-    "reset_status.start": ("state",),
+    "reset_status.start": ("name", "state"),
 }
 """End of an event type -> the facets that it does not report; its sender read them before another one changed them."""
+_COPIED_ELSEWHERE: Final = ("name",)
+"""What all others do not report: the API alone changes names."""
+
+_BIRTHS: Final = ("volume.create.", "volume.manage_existing.")
+"""How the event types begin that bring new volumes."""
 
 _STATUS: Final = {
     ("volume.transfer.create.end", "available"): "awaiting-transfer",
@@ -102,6 +107,8 @@ class CinderHandler(Handler):
                 (one.id, one.instance_uuid) for one in usage.volume_attachment if one.attach_status == ATTACHED
             )
         yield _upsert(event, "volume", usage.volume_id, facets)
+        if not event.type.startswith(_BIRTHS) and view.get("volume", usage.volume_id) is None:
+            yield Doubtful("volume", usage.volume_id)  # its creation was lost, or it is the target of a migration
 
     def on_snapshot(self, event: Event, view: View) -> Iterator[Change]:
         """All that the payload has of a snapshot, or its end."""
@@ -177,7 +184,6 @@ class CinderHandler(Handler):
         """The capacity of a pool."""
         report = event.read(CapacityReport)
         facets: Facets = {
-            "pool": pool_fields(report.name_to_id),
             "capacity": {
                 "total_capacity_gb": report.total,
                 "free_capacity_gb": report.free,
@@ -185,11 +191,15 @@ class CinderHandler(Handler):
                 "allocated_capacity_gb": report.allocated,
             },
         }
+        if view.get("storage_pool", report.name_to_id) is None:
+            facets["pool"] = pool_fields(report.name_to_id)
         yield _upsert(event, "storage_pool", report.name_to_id, facets)
 
     def on_backend(self, event: Event, view: View) -> Iterator[Change]:
         """A backend exists. Its sums follow from its pools, and its service is known to the API only."""
-        yield _upsert(event, "storage_backend", event.read(CapacityReport).name_to_id, {"service": {}})
+        backend_id = event.read(CapacityReport).name_to_id
+        if view.get("storage_backend", backend_id) is None:
+            yield _upsert(event, "storage_backend", backend_id, {"service": {}})
 
 
 def attachment_fields(attachments: Iterable[tuple[str, str | None]]) -> dict[str, Any]:
@@ -211,7 +221,7 @@ def pool_fields(pool_id: str) -> dict[str, Any]:
 
 
 def _upsert(event: Event, kind: str, entity_id: str, facets: Facets) -> Upsert:
-    copied = _COPIED.get(event.type.partition(".")[2], ())
+    copied = _COPIED.get(event.type.partition(".")[2], _COPIED_ELSEWHERE)
     versions = {facet: _version(event, _COPY if facet in copied else _REPORTED) for facet in facets}
     return Upsert(kind, entity_id, max(versions.values()), facets, versions)
 

@@ -65,7 +65,7 @@ class VolumeType(Entity, frozen=True, kw_only=True, gc=False):
     indexes=("instance_ids", "pool_id", "project_id", "volume_type_id"),
     filter_indexes=("status",),
     references=(
-        Reference("instance_ids", "instance", "attached_to"),
+        Reference("instance_ids", "instance", "attached_to", lists_dependents=True),
         Reference("pool_id", "storage_pool", "runs_on"),
         Reference("volume_type_id", "volume_type", "provided_by"),
     ),

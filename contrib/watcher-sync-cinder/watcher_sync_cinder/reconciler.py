@@ -4,7 +4,8 @@
 A volume that consumes no quota is left out. It is a temporary one of a migration or a backup, and Cinder publishes
 nothing about it.
 
-The scheduler lists no pool of a backend that is disabled or down. Such a pool stays as the model has it.
+The scheduler lists no pool of a backend that is disabled or down, or that has not reported since the scheduler
+started. Such a pool stays as the model has it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class CinderReconciler(OpenStackReconciler):
             yield from map(_backend, services)
             yield from self._pools(services, get("/scheduler-stats/get_pools", {"detail": "true"})["pools"])
             yield from map(_type, listed("/types", "volume_types", {"is_public": "None"}))
-            volumes = listed("/volumes/detail", "volumes", _ALL)
+            volumes = listed("/volumes/detail", "volumes", {**_ALL, "sort": "id:asc"})  # a migration changes created_at
             yield from (_volume(one) for one in volumes if one["consumes_quota"])
             yield from map(_snapshot, listed("/snapshots/detail", "snapshots", _ALL))
         except (KeyError, TypeError, AttributeError, ValueError) as exc:
@@ -64,7 +65,8 @@ class CinderReconciler(OpenStackReconciler):
     def _pools(self, services: Iterable[Any], pools: Iterable[Any]) -> Iterator[StoragePool]:
         listed = {pool["name"]: pool["capabilities"] for pool in pools}
         yield from (_pool(name, found) for name, found in listed.items())
-        hidden = {one["host"] for one in services if (one["status"], one["state"]) != ("enabled", "up")}
+        # The scheduler knows the services of a cluster by its name.
+        hidden = {one["cluster"] or one["host"] for one in services} - {name.partition("#")[0] for name in listed}
         for known in self.context.view().all("storage_pool"):
             if known.id not in listed and known.id.partition("#")[0] in hidden:
                 unchanged: dict[str, Any] = dict.fromkeys(_FIELDS[StoragePool], msgspec.UNSET)

@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import datetime
+import json
+import types
 from pathlib import Path
 
 import pytest
 import watcher_sync_cinder
+from watcher_sync_cinder.handler import CinderHandler
 
 from tests.unit.contrib.cinder_events import (
+    API,
     BACKEND,
     OTHER_POOL,
     POOL,
@@ -26,7 +30,9 @@ from tests.unit.contrib.cinder_events import (
     volume,
     volume_type,
 )
+from watcher_sync.model.changes import Doubtful, Upsert
 from watcher_sync.testing.stable_imports import assert_stable_imports
+from watcher_sync.wire.envelopes import read_body
 
 CREATED = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 
@@ -238,3 +244,33 @@ def test_a_report_of_a_backend_says_that_it_exists():
 )
 def test_a_payload_of_another_form_is_in_quarantine(broken):
     assert playing(broken).outcomes["quarantined"] == 1
+
+
+@pytest.mark.parametrize("late", ["create.end", "resize.end", "retype", "attach.end"])
+def test_the_name_that_the_api_changed_meanwhile_stays(late):
+    renamed = volume("update.end", 2, display_name="new", publisher=API)
+    assert only("volume", volume("create.start", 1), renamed, volume(late, 3))["name"] == "new"
+    assert only("volume", volume(late, 3), renamed)["name"] == "new"
+
+
+@pytest.mark.parametrize(
+    ("event", "known", "marked"),
+    [
+        ("create.start", None, False),
+        ("manage_existing.end", None, False),
+        ("attach.start", None, True),
+        ("attach.start", VOLUME, False),
+    ],
+)
+def test_a_volume_that_no_event_created_needs_a_comparison(event, known, marked):
+    """Such is the target of a migration of an attached volume: Cinder publishes its attachment, and never its end."""
+    view = types.SimpleNamespace(get=lambda kind, entity_id: known)
+    changes = CinderHandler().on_volume(read_body(json.dumps(volume(event, 1)).encode(), source="test"), view)
+    assert [type(change) for change in changes] == [Upsert, *([Doubtful] if marked else [])]
+
+
+def test_a_known_backend_and_a_known_pool_write_what_the_event_reports_and_no_more():
+    """The reconciler alone writes the rest: an event during its listing does not hold it off."""
+    found = playing(backend(1), pool(1), backend(2), pool(2, free=80.0), batch_size=1)
+    assert found.outcomes["applied"] == 3
+    assert found.entities["storage_pool"][POOL]["free_capacity_gb"] == 80.0

@@ -28,7 +28,7 @@ EMPTY = {
     "/volumes/detail": {"volumes": []},
     "/snapshots/detail": {"snapshots": []},
 }
-UP = {"host": "h@fast", "status": "enabled", "state": "up", "disabled_reason": None, "zone": "nova"}
+UP = {"host": "h@fast", "status": "enabled", "state": "up", "disabled_reason": None, "zone": "nova", "cluster": None}
 
 
 @pytest.fixture
@@ -91,7 +91,6 @@ def test_a_pool_that_the_scheduler_hides_stays_as_it_is(site, hidden):
     after = run(site, **{SERVICES: {"services": [{**UP, **hidden}]}})
     assert after["storage_pool"] == before["storage_pool"]
     assert after["storage_backend"]["h@fast"] != before["storage_backend"]["h@fast"]
-    assert run(site, **{SERVICES: {"services": [UP]}})["storage_pool"] == {}
 
 
 def test_an_answer_of_another_form_changes_nothing(site):
@@ -116,3 +115,24 @@ def test_without_an_account_there_is_no_scope_and_with_two_there_is_an_error(sit
     assert reconciler(site, "interval = 5\n").scopes() == []
     with pytest.raises(ConfigError, match="cloud, auth_type: are both set"):
         reconciler(site, "auth_type = password\ncloud = story\n")
+
+
+@pytest.mark.parametrize("cluster", [None, "c@fast"])
+def test_a_pool_stays_while_the_scheduler_has_no_report_of_its_backend(site, cluster):
+    """A scheduler lists no pool of a backend that has not reported since the scheduler started."""
+    name = f"{cluster or 'h@fast'}#a"
+    up, pool = {**UP, "cluster": cluster}, {"name": name, "capabilities": capabilities()}
+    assert name in run(site, **{SERVICES: {"services": [up]}, POOLS: {"pools": [pool]}})["storage_pool"]
+    assert name in run(site, **{SERVICES: {"services": [up]}})["storage_pool"]
+    other = {**pool, "name": pool["name"].replace("#a", "#b")}
+    assert list(run(site, **{SERVICES: {"services": [up]}, POOLS: {"pools": [other]}})["storage_pool"]) == [
+        other["name"]
+    ]
+    assert run(site)["storage_pool"] == {}
+
+
+def test_volumes_are_listed_in_an_order_that_no_migration_changes(site):
+    """A migration changes ``created_at``, by which Cinder sorts: a volume would be in no page, and deleted."""
+    run(site)
+    [asked] = [asked for asked in site.api.asked if asked.path == "/volumes/detail"]
+    assert asked.query["sort"] == "id:asc"
