@@ -14,14 +14,18 @@ Truth = dict[str, dict[str, dict[str, Any]]]
 
 _SAME = {
     "nodes": (
-        "name driver resource_class conductor_group owner lessee extra properties provision_state "
-        "target_provision_state last_error power_state target_power_state maintenance maintenance_reason fault"
+        "name driver resource_class conductor_group owner lessee extra properties "
+        "last_error power_state target_power_state maintenance maintenance_reason fault"
     ),
     "ports": "address physical_network pxe_enabled",
     "portgroups": "name address mode",
 }
 _RENAMED = {
-    "nodes": {"instance_id": "instance_uuid"},
+    "nodes": {
+        "instance_id": "instance_uuid",
+        "state": "provision_state",
+        "target_state": "target_provision_state",
+    },
     "ports": {"node_id": "node_uuid", "portgroup_id": "portgroup_uuid"},
     "portgroups": {"node_id": "node_uuid"},
 }

@@ -14,6 +14,7 @@ from watcher_sync.reconcile.base import Context
 from watcher_sync.reconcile.listing import ListingReconciler
 from watcher_sync.reconcile.openstack import CloudClient as CloudClient
 from watcher_sync.reconcile.openstack import CloudError as CloudError
+from watcher_sync.reconcile.openstack import CloudRequestRefused as CloudRequestRefused
 from watcher_sync.reconcile.openstack import OpenStackCloud, UnreadableAnswer
 
 

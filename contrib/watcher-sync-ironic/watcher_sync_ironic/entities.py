@@ -25,7 +25,7 @@ def host_of_instance(view: View, node: BaremetalNode) -> str | None:
     anchor="config",
     ids_reused=True,
     indexes=("instance_id", "compute_host_id"),
-    filter_indexes=("name", "provision_state", "resource_class"),
+    filter_indexes=("name", "resource_class", "state"),
     references=(
         Reference("instance_id", "instance", "runs_on", lists_dependents=True),
         Reference("compute_host_id", "compute_node", "member_of"),
@@ -52,8 +52,8 @@ class BaremetalNode(Entity, frozen=True, kw_only=True, gc=False):
     properties: Annotated[dict[str, Any] | None, In("config"), Doc("Its size and capabilities.")] = None
     created_at: Annotated[datetime.datetime | None, In("config"), Doc("When it was enrolled.")] = None
     instance_id: Annotated[Text | None, In("instance"), Doc("The instance that runs on it.")] = None
-    provision_state: Annotated[Text | None, In("provision"), Doc("Ironic's provision state.")] = None
-    target_provision_state: Annotated[Text | None, In("provision"), Doc("The state that Ironic works towards.")] = None
+    state: Annotated[Text | None, In("provision"), Doc("Ironic's provision state.")] = None
+    target_state: Annotated[Text | None, In("provision"), Doc("The state that Ironic works towards.")] = None
     provisioned_at: Annotated[
         datetime.datetime | None, In("provision"), Doc("When its provision state last changed.")
     ] = None

@@ -65,8 +65,8 @@ class NodeData(Resource, kw_only=True, gc=False):
             },
             "instance": {"instance_id": self.instance_uuid},
             "provision": {
-                "provision_state": self.provision_state,
-                "target_provision_state": self.target_provision_state,
+                "state": self.provision_state,
+                "target_state": self.target_provision_state,
                 "provisioned_at": self.provision_updated_at,
                 "last_error": self.last_error,
             },

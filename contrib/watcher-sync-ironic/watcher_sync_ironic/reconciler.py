@@ -10,7 +10,7 @@ import msgspec
 
 from watcher_sync.exceptions import ReconcileError
 from watcher_sync.model.kinds import Entity
-from watcher_sync.reconcile.openstack_listing import OpenStackReconciler, pages
+from watcher_sync.reconcile.openstack_listing import CloudRequestRefused, OpenStackReconciler, pages
 from watcher_sync_ironic.entities import BaremetalNode, BaremetalPort, BaremetalPortgroup
 from watcher_sync_ironic.payloads import NodeData, PortData, PortgroupData
 
@@ -23,12 +23,19 @@ _COLLECTIONS: Final[Mapping[str, tuple[type[Entity], type[_Data]]]] = {
     "portgroups": (BaremetalPortgroup, PortgroupData),
     "ports": (BaremetalPort, PortData),
 }
+_NEEDED: Final = (
+    "to see all nodes, the account needs the role reader in the system scope, or service in the service project"
+)
 _NOT_LISTED: Final = {*Entity.__struct_fields__, "compute_host_id"}
 """What other entities tell, and the bookkeeping."""
 
 
 class IronicReconciler(OpenStackReconciler):
-    """Compares nodes, ports and portgroups with Ironic's API."""
+    """Compares nodes, ports and portgroups with Ironic's API.
+
+    Ironic answers an account of a project with the nodes of this project alone, and with the status 200. It refuses
+    such an account its conductors, so they are requested first: a part of the nodes is no listing.
+    """
 
     name: ClassVar[str] = "ironic"
     versions: ClassVar[Mapping[str, str]] = {_SERVICE: "1"}
@@ -39,6 +46,10 @@ class IronicReconciler(OpenStackReconciler):
     def list_live(self, scope: str, deadline: float) -> Iterator[Entity]:
         """All nodes, portgroups and ports."""
         client = self.client(deadline)
+        try:
+            client.get(_SERVICE, "/conductors", microversion=_VERSION)
+        except CloudRequestRefused as exc:
+            raise CloudRequestRefused(f"{exc}; {_NEEDED}") from None
         for key, (cls, data) in _COLLECTIONS.items():
             for found in pages(client, _SERVICE, f"/{key}", key=key, params={"detail": "true"}, version=_VERSION):
                 try:

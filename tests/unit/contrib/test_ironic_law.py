@@ -36,7 +36,7 @@ def deployment(ironic: Ironic) -> tuple[list[Envelope], Expected]:
         ironic.node("power_set.start", saved=6, **deploying, power_state="power off", target_power_state="power on"),
         ironic.node("power_set.end", saved=6, sent=6.5, **deploying, power_state="power on"),
         ironic.node("provision_set.end", saved=8, provision_state="active", power_state="power on", instance_uuid="vm"),
-    ], {"baremetal_node": {NODE: {"provision_state": "active", "power_state": "power on", "instance_id": "vm"}}}
+    ], {"baremetal_node": {NODE: {"state": "active", "power_state": "power on", "instance_id": "vm"}}}
 
 
 def an_answer_of_the_api_after_the_next_save(ironic: Ironic) -> tuple[list[Envelope], Expected]:
@@ -45,7 +45,7 @@ def an_answer_of_the_api_after_the_next_save(ironic: Ironic) -> tuple[list[Envel
         ironic.node("maintenance_set.end", saved=2, name="old", maintenance=True),
         ironic.node("provision_set.start", saved=5.2, sent=5.3, provision_state="cleaning", name="new"),
         ironic.node("update.end", saved=5.1, sent=5.4, provision_state="manageable", name="new"),
-    ], {"baremetal_node": {NODE: {"provision_state": "cleaning", "name": "new", "maintenance": False}}}
+    ], {"baremetal_node": {NODE: {"state": "cleaning", "name": "new", "maintenance": False}}}
 
 
 def traits(ironic: Ironic) -> tuple[list[Envelope], Expected]:
@@ -71,7 +71,7 @@ def deletion_and_creation_with_the_same_uuid(ironic: Ironic) -> tuple[list[Envel
         ironic.event("port", "create.end", saved=None, created=21, uuid=OTHER_PORT),
         ironic.node("power_state_corrected.success", saved=22, created=20, name="second", power_state="power on"),
     ], {
-        "baremetal_node": {NODE: {"name": "second", "power_state": "power on", "provision_state": "enroll"}},
+        "baremetal_node": {NODE: {"name": "second", "power_state": "power on", "state": "enroll"}},
         "baremetal_port": {OTHER_PORT: {"node_id": NODE}},
     }
 

@@ -19,6 +19,7 @@ from tests.waiting import deadline
 from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.exceptions import ConfigError, ReconcileError
 from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.read.member_states import count_kinds, state_of
 from watcher_sync.reconcile.plugins import make_reconciler
 
 _PAGE = 2
@@ -29,16 +30,19 @@ class IronicApi(JsonApi):
 
     def __init__(self) -> None:
         super().__init__(self.page)
-        self.collections: dict[str, list[dict[str, Any]]] = {"nodes": [], "ports": [], "portgroups": []}
-        self.status = 200
+        self.collections: dict[str, list[dict[str, Any]]] = {
+            name: [] for name in ("conductors", "nodes", "ports", "portgroups")
+        }
+        self.statuses: dict[str, int] = {}
+        """Collection -> status of its answer, where it is not 200."""
 
     def page(self, asked: Asked) -> tuple[int, Any]:
         name = asked.path.removeprefix("/v1/")
-        found = self.collections[name] if asked.query["detail"] == "true" else []
+        found = self.collections[name] if asked.query.get("detail") == "true" else []
         ids = [each["uuid"] for each in found]
         begin = ids.index(asked.query["marker"]) + 1 if "marker" in asked.query else 0
         more = {"next": f"{self.url}/v1/{name}?marker={ids[begin + _PAGE - 1]}"} if len(ids) > begin + _PAGE else {}
-        return self.status, {name: found[begin : begin + _PAGE], **more}
+        return self.statuses.get(name, 200), {name: found[begin : begin + _PAGE], **more}
 
 
 @pytest.fixture
@@ -91,7 +95,7 @@ def test_all_pages_of_all_collections_become_entities(site: Site, api: IronicApi
     assert nodes["node-3"]["name"] == "n3"
     assert nodes["node-3"]["instance_id"] == "vm"
     assert [row["node_id"] for row in site.model.dump("baremetal_port")] == ["node-1"]
-    assert len(api.asked) == 5
+    assert len(api.asked) == 6
     assert {asked.headers["X-OpenStack-Ironic-API-Version"] for asked in api.asked} == {"1.65"}
 
 
@@ -103,15 +107,40 @@ def test_what_is_listed_no_more_is_deleted(site: Site, api: IronicApi, make: Mak
     assert len(list(site.model.dump("baremetal_node"))) == 4
 
 
-@pytest.mark.parametrize("status", [401, 500])
-def test_an_api_that_refuses_changes_nothing(site: Site, api: IronicApi, make: Make, status: int) -> None:
+@pytest.mark.parametrize(("collection", "status"), [("conductors", 401), ("nodes", 403), ("nodes", 500)])
+def test_an_api_that_refuses_changes_nothing(
+    site: Site, api: IronicApi, make: Make, collection: str, status: int
+) -> None:
     reconciler = make(auth_type="none", endpoint=f"{api.url}/v1")
     run(reconciler)
     api.collections["nodes"].clear()
-    api.status = status
-    with pytest.raises(ReconcileError, match=f"/nodes: {status}"):
+    api.statuses[collection] = status
+    with pytest.raises(ReconcileError, match=f"/{collection}: {status}"):
         run(reconciler)
     assert len(list(site.model.dump("baremetal_node"))) == 5
+
+
+def test_an_account_that_sees_the_nodes_of_its_project_alone_deletes_nothing(
+    site: Site, api: IronicApi, make: Make
+) -> None:
+    reconciler = make(auth_type="none", endpoint=f"{api.url}/v1")
+    run(reconciler)
+    del api.collections["nodes"][1:]
+    api.statuses["conductors"] = 403
+    with pytest.raises(ReconcileError, match=r"/conductors: 403.*the role reader in the system scope"):
+        run(reconciler)
+    assert len(list(site.model.dump("baremetal_node"))) == 5
+
+
+def test_nodes_are_counted_by_their_provision_state(site: Site, api: IronicApi, make: Make) -> None:
+    api.collections["nodes"][0]["provision_state"] = "deploy failed"
+    run(make(auth_type="none", endpoint=f"{api.url}/v1"))
+    table = site.store.tables.entities["baremetal_node"]
+    state = state_of(site.store.kinds["baremetal_node"], table)
+    assert state is not None
+    with site.store.database.connect() as connection:
+        counts = count_kinds(connection, {"baremetal_node": (table, state, {})})
+    assert counts == {"baremetal_node": {"deploy failed": 1, "enroll": 4}}
 
 
 def test_an_answer_without_a_field_fails_the_listing_by_name(api: IronicApi, make: Make) -> None:
