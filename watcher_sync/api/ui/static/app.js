@@ -143,9 +143,10 @@ class App extends Component {
     const settings = place.settings;
     const then = this.state.asOf ? { as_of: this.state.asOf } : {};
     const here = (rest, parameters) => show({ view: place.view, rest, settings: { ...parameters, ...then } }, { replace: rest === place.rest });
+    const kind = place.rest || this.firstKind();
     switch (place.view) {
       case "table":
-        return html`<${Table} ...${shared} kind=${place.rest || this.firstKind()} settings=${settings} show=${here} />`;
+        return html`<${Table} ...${shared} kind=${kind} total=${state.total(kind)} settings=${settings} show=${here} />`;
       case "vnfs":
         return html`<${Vnfs} ...${shared} settings=${settings} show=${here} />`;
       case "services":

@@ -230,6 +230,12 @@ export class State {
     this.changed();
   }
 
+  /** How many entities of a kind are shown; undefined: not known. */
+  total(kind) {
+    const states = this.topology?.kinds[kind];
+    return states && Object.values(states).reduce((all, n) => all + n, 0);
+  }
+
   async askSources() {
     await this._part("sources", "v1/sources", (answer) => {
       this.sources = answer.sources;
