@@ -216,13 +216,13 @@ class App extends Component {
             }</a>`,
         )}
       </nav>
-      <${AsOf} key=${state.session} asOf=${asOf} moment=${state.moment} problem=${state.momentProblem} onChange=${goTo}
+      <${AsOf} key=${state.session} asOf=${asOf} moment=${state.moment} problem=${state.momentProblem} onChange=${goTo} changes=${state.latest()} opened=${opened}
         present=${!OF_THE_PAST.includes(place.view) && !opened} />
       </div>
       <main id="main" tabindex="-1" class=${`view-${place.view}${opened ? " with-entity" : ""}${AT_THE_SIDE.includes(place.view) ? " side-first" : ""}`}>
         <div class="front">${this.front(place)}</div>
         <div class="side">
-          <${Rate} source=${this.rates} />
+          <${Rate} source=${this.rates} names=${state.names} />
           <${Changes} changes=${state.latest()} names=${state.names} named=${state.named} open=${open} live=${state.live} />
           <${Quarantine} quarantine=${state.quarantine} problem=${state.quarantineProblem} again=${this.askQuarantine} />
         </div>
