@@ -97,13 +97,15 @@ export class Table extends Pure {
 
   settings = (parameters) => this.props.show(this.props.kind, parameters);
 
-  render({ kind, kinds, names, settings, watch, show, total }) {
+  render({ kind, kinds, names, settings, watch, show, total, counts }) {
+    const isEmpty = (name) => Boolean(counts) && !Object.keys(counts[name] ?? {}).length;
+    const listed = Object.keys(kinds).sort((a, b) => isEmpty(a) - isEmpty(b));
     return html`
       <section class="table pane" aria-labelledby="table-title">
         <header class="pane-head">
           <h2 id="table-title">Table</h2>
           <label>Kind <select id="kind" value=${kind} onChange=${(event) => show(event.target.value, {})}>
-            ${Object.keys(kinds).map((name) => html`<option key=${name} value=${name} selected=${name === kind}>${names.plural(name)}</option>`)}
+            ${listed.map((name) => html`<option key=${name} value=${name} selected=${name === kind}>${names.plural(name)}</option>`)}
           </select></label>
         </header>
         <div class="pane-body">
