@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import uuid
-
 import pytest
 from selenium.webdriver.common.keys import Keys
 
@@ -85,14 +83,36 @@ def test_chosen_columns_and_rows_are_remembered(page: Page) -> None:
     page.run("localStorage.clear()")
 
 
-def test_the_arrow_keys_walk_through_the_rows_and_the_table_is_one_stop_of_tab(page: Page, cloud: Cloud) -> None:
-    entity_id = str(uuid.uuid4())
-    cloud.commit(cloud.instance(entity_id, host="cmp-ams-0000", name="aaa-first", state="error"))
+def test_the_arrow_keys_walk_through_the_rows_and_the_table_is_one_stop_of_tab(page: Page) -> None:
     stops = "return [...document.querySelectorAll('tbody button')].filter((one) => one.tabIndex === 0).length"
     wait_until(lambda: page.run(stops) == 1, 60, "one stop")
     page.on(".front tbody .link", "one.focus()")
     second = rows(page)[1][0]
     page.press(Keys.ARROW_DOWN)
     assert page.run("return document.activeElement.closest('tr').rowIndex") == 2
-    page.press(Keys.ENTER)
+    page.press(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert page.focused() == "copy"
+    page.press(Keys.ARROW_DOWN)
+    assert page.focused() == "copy"
+    page.press(Keys.ARROW_UP, Keys.ARROW_LEFT, Keys.ARROW_LEFT, Keys.ENTER)
     page.wait_text(".entity h2", second)
+
+
+REQUESTS = """
+return performance.getEntriesByType('resource').map((one) => decodeURIComponent(one.name)).filter(
+  (name) => !name.includes('/static/')).map((name) => name.split('/').slice(3).join('/'));
+"""
+
+OWN = ("v1", "v1/topology", "v1/events", "v1/sources", "v1/quarantine_reasons", "v1/subscriptions", "v1/engines",
+       "v1/outlets")  # fmt: skip
+"""What the page requests wherever it begins; none of them grows with the number of entities but for the places."""
+
+
+def test_the_first_screen_requests_no_list_as_a_whole_and_no_description_of_the_api(page: Page) -> None:
+    page.open()
+    wait_until(lambda: page.all(".tile") and page.all(".kinds a.state"), 60, "the topology")
+    wait_until(lambda: any("ids=" in one for one in page.run(REQUESTS)), 60, "the names of what changed")
+    requested = page.run(REQUESTS)
+    others = [one for one in requested if one.rstrip("?") not in OWN]
+    assert [one for one in others if "limit=1" not in one and "ids=" not in one] == []
+    assert "openapi.json" not in requested
