@@ -127,7 +127,8 @@ def count_by_state(
     """
     by, chosen = table.c[owner], (table.c[name] == value for name, value in only.items())
     rows = sa.select(by.label("owner"), state.label("state")).where(*chosen).subquery()
-    query = sa.select(rows.c.owner, rows.c.state, sa.func.count()).group_by(rows.c.owner, rows.c.state)
+    # The state first: with the owner first, SQLite takes the owner's index and reads each row at another place.
+    query = sa.select(rows.c.owner, rows.c.state, sa.func.count()).group_by(rows.c.state, rows.c.owner)
     counts: Counts = {}
     totals: dict[str, int] = {}
     without: dict[str, int] = {}

@@ -29,7 +29,7 @@ WATCH = """
 window.seen = {};
 new MutationObserver(() => {
   for (const row of document.querySelectorAll("li[data-seq]")) window.seen[row.dataset.seq] ??= Date.now();
-}).observe(document.querySelector(".changes"), {childList: true, subtree: true});
+}).observe(document.querySelector(".changes"), {childList: true, subtree: true, attributes: true});
 """
 
 PAINTED = """

@@ -191,3 +191,23 @@ def test_a_topology_that_fails_is_asked_for_again_and_the_page_says_when(
     middleware.fails = False
     page.click(".retry button")
     wait_until(lambda: not page.all(".retry"), 60, "the end of the notice")
+
+
+def test_a_time_leads_to_the_moment_and_the_slider_has_times_and_marks(page: Page, cloud: Cloud) -> None:
+    entity_id = list(cloud.instances)[11]
+    cloud.commit(cloud.instance(entity_id, name="marked", state="active"))
+    cloud.commit(cloud.instance(entity_id, state="error"))
+    page.choose(".as-of summary")
+    wait_until(lambda: len(page.all(".scale text")) == 5, 60, "the times of the slider")
+    assert page.all(".scale rect.error")
+    page.choose(".as-of button", "\u22121 h")
+    wait_until(lambda: "as_of=" in page.run("return location.hash"), 60, "the oldest moment, which is later")
+    page.wait_text(".as-of output", "#1", 60)
+    page.choose(".as-of button", "Now")
+    wait_until(lambda: "as_of=" not in page.run("return location.hash"), 60, "the present")
+    later = "one.value = given[0]; one.dispatchEvent(new Event('change', {bubbles: true}))"
+    local = "const at = new Date(); return new Date(at - at.getTimezoneOffset() * 60000).toISOString().slice(0, 19)"
+    page.on("#as-of-time", later, page.run(local))
+    wait_until(lambda: "as_of=20" in page.run("return location.hash"), 60, "a time in the address")
+    page.wait_text(".as-of output", "ago", 60)
+    page.choose(".as-of button", "Now")

@@ -164,3 +164,28 @@ def test_axe_finds_nothing_wrong_with_what_a_plugin_declares(
             wrong[view] = found
         assert page.run("return document.documentElement.scrollWidth") <= size[0]
     assert not wrong, "\n".join(f"{view}: {one}" for view, found in wrong.items() for one in found)
+
+
+def test_an_installation_without_places_has_its_kinds_their_problems_and_no_empty_views(
+    tmp_path: Path, chromium_driver: WebDriver
+) -> None:
+    url = f"sqlite:///{tmp_path / 'volumes.sqlite'}"
+    migrate(Store(sqlalchemy.create_engine(url), plugin_kinds())).database.dispose()
+    store = opened(url, plugin_kinds())
+    cloud = Cloud(store)
+    for number in range(5):
+        status = "error" if number < 2 else "available"
+        change(cloud, "volume", f"v{number}", "state", title=f"vol-{number}", status=status)
+    with served(store, auth_strategy="noauth") as address, own_tab(chromium_driver) as driver:
+        page = Page(driver, address)
+        page.size(*WIDE)
+        page.open()
+        page.wait_text(".figures", "5 volumes")
+        assert "2 with problems" in page.text(".figures")
+        assert [text.strip() for text in page.texts(".kinds li")] == ["Volumes 5: 2 error, 3 available"]
+        assert not {"VNFs", "Services"} & set(page.texts(".views a"))
+        page.choose(".kinds a.state", "2 error")
+        wait_until(lambda: {row[0] for row in rows(page)} == {"vol-0", "vol-1"}, 60, "the volumes in error")
+        assert page.texts("#kind option")[0] == "volumes"
+    store.close()
+    store.database.dispose()

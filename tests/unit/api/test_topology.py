@@ -12,7 +12,7 @@ from tests.simulated import NOON, telling, told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
-from watcher_sync.read.member_states import HEALTHS, health_of, health_rank
+from watcher_sync.read.member_states import HEALTHS, count_by_state, health_of, health_rank
 
 NUMBERS = itertools.count()
 
@@ -55,6 +55,16 @@ def test_the_instances_of_each_host_are_counted_by_state(client, commit):
     assert members == {"a": {"active": 2, "": 1}, "b": {"stopped": 1}}
     assert group["members"] == {"instance": {"active": 2, "": 1, "stopped": 1}}
     assert (group["kind"], group["total"], group["more"], group["troubled"]) == ("compute_node", 2, 0, 0)
+
+
+def test_the_members_are_counted_in_the_order_of_the_table_and_not_of_an_index(store, commit):
+    commit(host("a"), instance(1, "a"))
+    table, asked = store.tables.entities["instance"], []
+    with store.database.connect() as connection:
+        sa.event.listen(connection, "before_cursor_execute", lambda *args: asked.append(args[2]))
+        count_by_state(connection, table, owner="host", state=table.c.state, only={}, known=frozenset("a"))
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {asked[-1]}").all()
+    assert [row[-1] for row in plan if row[-1].startswith("SCAN")] == ["SCAN instances"]
 
 
 def test_the_worst_come_first_and_the_rest_by_their_natural_order(client, commit):

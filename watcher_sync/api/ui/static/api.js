@@ -97,12 +97,15 @@ export async function logIn(credentials) {
 }
 
 let described = null;
+let isDescribed = false; // it has come
 
 /** The API's own description of its paths, asked for once; empty where it cannot be had, and then asked for again. */
 export async function description() {
   const mine = (described ??= get("openapi.json"));
   try {
-    return (await mine).paths;
+    const { paths } = await mine;
+    isDescribed = true;
+    return paths;
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     if (described === mine) described = null;
@@ -129,9 +132,18 @@ async function bounded(path) {
   return `${list}?${parameters}`;
 }
 
-/** GET a JSON document; the path is relative to the page, so that it works below a prefix. */
+/**
+ * GET a JSON document; the path is relative to the page, so that it works below a prefix. The API's description is
+ * large, so nothing waits for it until a limit is refused.
+ */
 export async function get(path, { signal } = {}) {
-  return (await request(await bounded(path), { signal })).json();
+  try {
+    return (await request(isDescribed ? await bounded(path) : path, { signal })).json();
+  } catch (problem) {
+    const isLimit = problem instanceof Problem && problem.document?.errors?.some(({ pointer }) => pointer === "/limit");
+    if (!isLimit) throw problem;
+    return (await request(await bounded(path), { signal })).json();
+  }
 }
 
 /** The name of the list that a document has. */

@@ -8,6 +8,7 @@ import { Drifts } from "./drifts.js";
 import { Engines } from "./engines.js";
 import { Entity } from "./entity.js";
 import { clock, number } from "./format.js";
+import { look } from "./health.js";
 import { Held } from "./held.js";
 import { Leases } from "./leases.js";
 import { LoggedIn, Login } from "./login.js";
@@ -73,18 +74,26 @@ function Lost({ live }) {
   </div>`;
 }
 
+/** Places with their members; where there are none, all kinds. */
 function Figures({ topology, names }) {
-  const groups = topology?.groups || [];
+  const groups = (topology?.groups || []).filter((group) => group.total);
   const parts = [];
+  let troubled = 0;
+  if (!groups.length) {
+    for (const [kind, states] of Object.entries(topology?.kinds ?? {})) {
+      const all = Object.entries(states);
+      if (all.length) parts.push(names.count(all.reduce((sum, [, n]) => sum + n, 0), kind));
+      for (const [state, n] of all) if (["bad", "warn"].includes(look(state))) troubled += n;
+    }
+  }
   for (const group of groups) {
-    if (!group.total) continue;
     parts.push(names.count(group.total, group.kind));
+    troubled += group.troubled;
     for (const [kind, states] of Object.entries(group.members)) {
       const all = Object.values(states).reduce((sum, n) => sum + n, 0);
       if (all) parts.push(names.count(all, kind));
     }
   }
-  const troubled = groups.reduce((all, group) => all + group.troubled, 0);
   return html`<p class="figures">${parts.join(" · ")}
     ${troubled > 0 && html`<strong>${troubled === 1 ? "1 with problems" : `${number(troubled)} with problems`}</strong>`}</p>`;
 }
@@ -134,8 +143,9 @@ class App extends Component {
 
   views() {
     const listed = mayList(state.subscriptions, state.subscriptionsProblem);
-    const hidden = { subscriptions: !listed, engines: !state.engines, vnfs: !state.kinds.vnf_instance, services: !state.kinds.service_type_instance };
-    return Object.entries(VIEWS).filter(([name]) => !hidden[name]);
+    const lacks = (kind) => !state.kinds[kind] || state.total(kind) === 0;
+    const hidden = { subscriptions: !listed, engines: !state.engines, vnfs: lacks("vnf_instance"), services: lacks("service_type_instance") };
+    return Object.entries(VIEWS).filter(([name]) => !hidden[name] || name === this.state.place.view);
   }
 
   front(place) {
@@ -143,9 +153,10 @@ class App extends Component {
     const settings = place.settings;
     const then = this.state.asOf ? { as_of: this.state.asOf } : {};
     const here = (rest, parameters) => show({ view: place.view, rest, settings: { ...parameters, ...then } }, { replace: rest === place.rest });
+    const kind = place.rest || this.firstKind();
     switch (place.view) {
       case "table":
-        return html`<${Table} ...${shared} kind=${place.rest || this.firstKind()} settings=${settings} show=${here} />`;
+        return html`<${Table} ...${shared} kind=${kind} total=${state.total(kind)} counts=${state.topology?.kinds} settings=${settings} show=${here} />`;
       case "vnfs":
         return html`<${Vnfs} ...${shared} settings=${settings} show=${here} />`;
       case "services":
@@ -215,13 +226,13 @@ class App extends Component {
             }</a>`,
         )}
       </nav>
-      <${AsOf} key=${state.session} asOf=${asOf} moment=${state.moment} problem=${state.momentProblem} onChange=${goTo}
+      <${AsOf} key=${state.session} asOf=${asOf} moment=${state.moment} problem=${state.momentProblem} onChange=${goTo} changes=${state.latest()} opened=${opened}
         present=${!OF_THE_PAST.includes(place.view) && !opened} />
       </div>
       <main id="main" tabindex="-1" class=${`view-${place.view}${opened ? " with-entity" : ""}${AT_THE_SIDE.includes(place.view) ? " side-first" : ""}`}>
         <div class="front">${this.front(place)}</div>
         <div class="side">
-          <${Rate} source=${this.rates} />
+          <${Rate} source=${this.rates} names=${state.names} />
           <${Changes} changes=${state.latest()} names=${state.names} named=${state.named} open=${open} live=${state.live} />
           <${Quarantine} quarantine=${state.quarantine} problem=${state.quarantineProblem} again=${this.askQuarantine} />
         </div>

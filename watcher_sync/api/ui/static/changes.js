@@ -1,17 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
-// The live changes, the latest first. While the pointer or the focus is on the list it stands still, so that
-// nothing moves away from under a click; what came meanwhile is shown afterwards. A pause lasts until it is ended.
+// The live changes, the latest first; those of an entity in one second are one row. While the pointer or the focus is
+// on the list it does not move, so a click meets what it was meant for; what came meanwhile is shown afterwards. A pause
+// lasts until it is ended. A list with many changes a second moves once a second. A range of time replaces the list.
+import { Problem, get } from "./api.js";
 import { createRef, html, Pure, Trouble } from "./html.js";
-import { clock, deltaLines, shown, words } from "./format.js";
+import { clock, deltaLines, number, shown, words } from "./format.js";
 import { severity } from "./health.js";
 import { rove, settleIn } from "./roving.js";
-import { relative } from "./times.js";
+import { fromField, relative } from "./times.js";
 
 /** A uuid by its first group, as people say it; the whole is a pointer away. */
 const short = (id) => (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id) ? `${id.slice(0, 8)}…` : id);
 
 const SIGNS = { created: "+", updated: "~", deleted: "−" };
 const SEVERITIES = { all: "All", warning: "Warnings and errors", error: "Errors" };
+
+const MOST = 200; // rows that are drawn
+const BUSY = 20; // changes a second with which the list moves once a second
+const RANGE = 2000; // changes of a range
+
+const unions = new WeakMap();
+
+/** The changes of one entity as one: from what it was before the first to what it is after the last. */
+function union(rows) {
+  const [last] = rows;
+  if (rows.length === 1) return last;
+  const known = unions.get(last);
+  if (known?.times === rows.length) return known;
+  const delta = {};
+  for (const row of rows) for (const [field, [before, after]] of Object.entries(row.delta)) delta[field] = [before, delta[field] ? delta[field][1] : after];
+  const change = last.change === "deleted" ? "deleted" : rows.at(-1).change === "created" ? "created" : last.change;
+  const made = { ...last, delta, change, times: rows.length };
+  unions.set(last, made);
+  return made;
+}
+
+/** One row for each entity and second, in the order of the changes. */
+export function grouped(changes) {
+  const groups = new Map();
+  for (const row of changes) {
+    const key = `${row.kind}/${row.id}/${row.time.slice(0, 19)}`;
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(row);
+  }
+  return [...groups].map(([key, rows]) => ({ key, row: union(rows) }));
+}
+
+/** The changes from one time to another, the latest first. */
+async function changesBetween(from, to) {
+  const rows = [];
+  let since = from;
+  for (;;) {
+    const page = await get(`v1/events?${new URLSearchParams({ since, limit: 500 })}`);
+    rows.push(...page.events.filter((row) => Date.parse(row.time) <= Date.parse(to)));
+    const isOver = page.next_since >= page.head || (page.events.length > 0 && Date.parse(page.events.at(-1).time) > Date.parse(to));
+    if (isOver || rows.length >= RANGE) return { rows: rows.reverse(), more: !isOver };
+    since = page.next_since;
+  }
+}
 
 function Summary({ row }) {
   if (row.change === "deleted") return html`<span class="delta">deleted</span>`;
@@ -33,7 +79,7 @@ class Row extends Pure {
         <button type="button" tabindex="-1" class=${`change ${row.change} ${how}`} onClick=${() => open(row.kind, row.id)}>
           <time datetime=${row.time} title=${`${row.time}, ${relative(row.time)}`}>${clock(row.time)}</time>
           <span class="sign" aria-hidden="true">${SIGNS[row.change]}</span>
-          <span class="what">${how !== "info" && html`<span class="severity">${how} </span>`}<span class="kind">${words(row.kind)}</span> <span class="name" title=${row.id}>${name || short(row.id)}</span></span>
+          <span class="what">${how !== "info" && html`<span class="severity">${how} </span>`}<span class="kind">${words(row.kind)}</span> <span class="name" title=${row.id}>${name || short(row.id)}</span>${row.times > 1 && html` <span class="times" title=${`${row.times} changes in this second`}>×${row.times}</span>`}</span>
           <${Summary} row=${row} />
         </button>
       </li>`;
@@ -52,7 +98,8 @@ export function passes(row, name, { severity: least, text }) {
 
 export class Changes extends Pure {
   box = createRef();
-  state = { held: null, paused: null, severity: "all", text: "" };
+  state = { held: null, paused: null, severity: "all", text: "", range: null, rangeProblem: null };
+  calm = { changes: [], at: 0 };
 
   componentDidUpdate() {
     settleIn(this.box.current, ".change");
@@ -70,10 +117,45 @@ export class Changes extends Pure {
 
   pause = () => this.setState({ paused: this.state.paused ? null : (this.state.held ?? this.props.changes) });
 
-  render({ changes, names, open, live }, { held, paused, severity: least, text }) {
+  showRange = async (event) => {
+    event.preventDefault();
+    const { from, to } = event.currentTarget.elements;
+    try {
+      const range = await changesBetween(fromField(from.value), to.value ? fromField(to.value) : new Date().toISOString());
+      this.setState({ range, rangeProblem: null });
+    } catch (problem) {
+      if (!(problem instanceof Problem)) throw problem;
+      this.setState({ rangeProblem: problem });
+    }
+  };
+
+  /** What to draw of the changes: with many a second, those of the last whole second. */
+  settled(changes) {
+    const isBusy = changes.length > BUSY && Date.parse(changes[0].time) - Date.parse(changes[BUSY].time) < 1000;
+    const isOver = performance.now() - this.calm.at > 1000 || changes.length < this.calm.changes.length;
+    if (!isBusy || isOver) this.calm = { changes, at: performance.now() };
+    return this.calm.changes;
+  }
+
+  range() {
+    const { range, rangeProblem } = this.state;
+    return html`<details class="range"><summary>Range of time</summary>
+      <form onSubmit=${this.showRange}>
+        <label>From <input name="from" type="datetime-local" step="1" required /></label>
+        <label>to <input name="to" type="datetime-local" step="1" /></label>
+        <button type="submit">Show</button>
+        <button type="button" disabled=${!range} onClick=${() => this.setState({ range: null })}>Live</button>
+      </form>
+      ${range && html`<p class="note" role="status">${number(range.rows.length)}${range.more && "+"} changes in the range</p>`}
+      ${rangeProblem && html`<${Trouble} problem=${rangeProblem} refused="The changes are not for this token." />`}
+    </details>`;
+  }
+
+  render({ changes, names, open, live }, { held, paused, severity: least, text, range }) {
     const still = paused || held;
-    const list = (still || changes).filter((row) => passes(row, names.of(row.kind, row.id), { severity: least, text }));
-    const waiting = still && still !== changes ? newer(changes, still) : 0;
+    const source = range?.rows ?? still ?? this.settled(changes);
+    const list = grouped(source.filter((row) => passes(row, names.of(row.kind, row.id), { severity: least, text }))).slice(0, MOST);
+    const waiting = still && !range && still !== changes ? newer(changes, still) : 0;
     return html`
       <section class="changes pane" aria-labelledby="changes-title">
         <header class="pane-head">
@@ -86,14 +168,15 @@ export class Changes extends Pure {
             <label class="grow"><span class="sr">Only changes with this text</span><input id="change-text" type="search" placeholder="Name, kind, event, actor or value"
               spellcheck="false" autocomplete="off" value=${text} onInput=${(event) => this.setState({ text: event.target.value })} /></label>
           </div>
+          ${this.range()}
         </header>
         <ol class="pane-body rows" ref=${this.box} onKeyDown=${(event) => rove(event, ".change")}
           onMouseEnter=${this.hold} onMouseLeave=${this.release} onFocusIn=${this.hold} onFocusOut=${this.release}>
           ${!list.length &&
           html`<li>${live.state === "refused"
             ? html`<${Trouble} problem=${live.error} refused="The changes are not for this token." />`
-            : html`<p class="none">${changes.length ? "No change of late is like this." : "Nothing has changed yet."}</p>`}</li>`}
-          ${list.map((row) => html`<${Row} key=${row.seq} row=${row} name=${names.of(row.kind, row.id)} open=${open} />`)}
+            : html`<p class="none">${source.length ? "No change of late is like this." : "Nothing has changed yet."}</p>`}</li>`}
+          ${list.map(({ key, row }) => html`<${Row} key=${key} row=${row} name=${names.of(row.kind, row.id)} open=${open} />`)}
         </ol>
       </section>`;
   }

@@ -4,11 +4,15 @@
 import { Asking } from "./asking.js";
 import { Problem, get, listIn } from "./api.js";
 import { BadFilter, parseFilters } from "./filters.js";
-import { html, Trouble } from "./html.js";
+import { createRef, html, Trouble } from "./html.js";
 import { number, words } from "./format.js";
+import { recall, remember } from "./remembered.js";
+import { rove, settleIn } from "./roving.js";
 import { describe } from "./schema.js";
 
+const SIZES = [25, 50, 100, 200, 500];
 const PAGE = 50;
+const STEPS = "tbody .link, tbody .copy"; // of the arrow keys
 const TYPING = 300;
 
 function Head({ column, sort, sortable, onSort }) {
@@ -26,25 +30,36 @@ function Fields({ filters, id }) {
   return html`<details class="help" id=${id}>
     <summary>Fields and operators</summary>
     <p>field=value, or with != &lt; &lt;= &gt; &gt;= ~ (begins with), in a,b or not in a,b. Spaces separate filters; a
-      value with spaces stands between double quotes. A word alone is the beginning of a name.</p>
+      value with spaces stands between double quotes. A word alone is the beginning of a name. Without a chosen order,
+      each page of a table has its problems first.</p>
     <dl>${entries.map(([name, form]) => html`<div key=${name}><dt><code>${name}</code></dt><dd>${form}</dd></div>`)}</dl>
   </details>`;
 }
 
+function Chooser({ columns, choose }) {
+  const shown = columns.filter((column) => column.shown).map((column) => column.field);
+  const turn = (field) => choose(shown.includes(field) ? shown.filter((one) => one !== field) : [...shown, field]);
+  return html`<details class="help columns"><summary>Columns</summary><div>${columns.map(({ field }) => html`<label key=${field}>
+    <input type="checkbox" checked=${shown.includes(field)} onChange=${() => turn(field)} /> ${words(field)}</label>`)}</div></details>`;
+}
+
 /**
- * Properties: kind, path, names, columns ({field, title, cell}), settings (of the address), onSettings(parameters), watch, more
- * (asked for beside each page: async (rows, asOf) => state).
+ * Properties: kind, path, names, columns ({field, title, cell, optional, shown}), choose(fields: the optional ones to show),
+ * settings (of the address), onSettings(parameters), watch, more (asked for beside each page: async (rows, asOf) =>
+ * state), arrange (the rows of a page in the order to show, where none was chosen), total (entities of the kind).
  */
 const read = (settings) => ({ filter: settings.get("q") || "", sort: settings.get("sort") || "", asOf: settings.get("as_of") || "" });
 
 export class Listing extends Asking {
-  state = { problem: null, rows: null, from: 0, next: null, markers: [], typed: null, wrong: "", filters: {}, sorts: new Set() };
+  box = createRef();
+  state = { size: recall("rows") ?? PAGE,  problem: null, rows: null, from: 0, next: null, markers: [], typed: null, wrong: "", filters: {}, sorts: new Set() };
 
   concerns(row) {
     return row.kind === this.props.kind && !read(this.props.settings).asOf;
   }
 
   componentDidUpdate(before) {
+    settleIn(this.box.current, STEPS);
     const { settings, path } = this.props;
     if (before.path !== path) this.setState({ rows: null, filters: {}, sorts: new Set() });
     if (before.settings.toString() === settings.toString() && before.path === path) return;
@@ -56,7 +71,7 @@ export class Listing extends Asking {
     const { filter, sort, asOf } = read(settings);
     if (!path) return {};
     describe(path).then((found) => path === this.props.path && this.setState(found));
-    const asked = new URLSearchParams({ limit: PAGE });
+    const asked = new URLSearchParams({ limit: this.state.size });
     try {
       for (const [name, value] of parseFilters(filter, names.fields[kind] ?? "id")) {
         asked.append(name, value);
@@ -98,6 +113,12 @@ export class Listing extends Asking {
     this.props.onSettings({ ...(filter && { q: filter }), ...(sort && { sort }) });
   }
 
+  resize = (event) => {
+    const size = Number(event.target.value);
+    remember("rows", size);
+    this.setState({ size, markers: [] }, this.ask);
+  };
+
   turn = (markers) => this.setState({ markers }, this.ask);
 
   componentWillUnmount() {
@@ -105,9 +126,21 @@ export class Listing extends Asking {
     super.componentWillUnmount();
   }
 
-  render({ kind, columns, settings, path, names }, { rows, from, next, markers, problem, typed, wrong, filters, sorts, ...more }) {
+  /** Which rows a page has, and of how many; the API counts no matches of a filter. */
+  extent(filter) {
+    const { rows, from, next } = this.state;
+    if (!rows.length) return "none";
+    const last = from + rows.length;
+    const all = next ? (filter ? undefined : this.props.total) : last;
+    return `${number(from + 1)} to ${number(last)}${all >= last ? ` of ${number(all)}` : ""}`;
+  }
+
+  render({ kind, columns, choose, settings, path, names, arrange }, { rows, next, markers, size, problem, typed, wrong, filters, sorts, from, ...more }) {
     const { filter, sort } = read(settings);
-    const shown = typeof columns === "function" ? columns(rows || []) : columns;
+    const all = columns(rows || []);
+    const optional = all.filter((column) => column.optional);
+    const shown = all.filter((column) => !column.optional || column.shown);
+    const ordered = rows && arrange && !sort ? arrange(rows) : rows;
     return html`
       <form class="filter" role="search" onSubmit=${(event) => { event.preventDefault(); this.settle(typed ?? filter); }}>
         <label for="filter">Filter</label>
@@ -117,15 +150,16 @@ export class Listing extends Asking {
       </form>
       ${wrong && html`<p class="problem" id="filter-wrong" role="alert">${wrong}</p>`}
       ${problem && html`<${Trouble} problem=${problem} refused=${`${names.title(kind)} are not for this token.`} />`}
-      <${Fields} filters=${filters} id="filter-help" />
+      <div class="helps"><${Fields} filters=${filters} id="filter-help" />
+        ${optional.length > 0 && html`<${Chooser} columns=${optional} choose=${choose} />`}</div>
       ${!rows && !problem && !wrong && html`<p class="none">${path ? "Loading…" : "There is no such kind."}</p>`}
       ${rows && !rows.length && html`<p class="none" role="status">${filter ? "Nothing matches the filter." : "There are none."}</p>`}
       ${rows?.length > 0 &&
-      html`<table class="data" data-kind=${kind}>
+      html`<table class="data" data-kind=${kind} ref=${this.box} onKeyDown=${(event) => rove(event, STEPS)}>
           <caption class="sr">${names.plural(kind)}</caption>
           <thead><tr>${shown.map((column) => html`<${Head} key=${column.field} column=${column} sort=${sort || "id"}
             sortable=${sorts.has(column.field)} onSort=${this.sortBy} />`)}</tr></thead>
-          <tbody>${rows.map(
+          <tbody>${ordered.map(
             (row) => html`<tr key=${row.id} data-id=${row.id}>${shown.map((column, i) =>
               i === 0
                 ? html`<th scope="row">${column.cell(row, more)}</th>`
@@ -133,11 +167,13 @@ export class Listing extends Asking {
             )}</tr>`,
           )}</tbody>
         </table>`}
-      ${rows && (next || markers.length > 0) &&
+      ${rows && (rows.length > 0 || markers.length > 0) &&
       html`<nav class="pages" aria-label="Pages">
+        <label>Rows <select id="rows" onChange=${this.resize}>${SIZES.map((one) => html`<option key=${one} value=${one}
+          selected=${one === size}>${one}</option>`)}</select></label>
         <button type="button" disabled=${!markers.length} onClick=${() => this.turn([])}>First</button>
         <button type="button" disabled=${!markers.length} onClick=${() => this.turn(markers.slice(0, -1))}>Previous</button>
-        <span role="status">${rows.length ? `${number(from + 1)} to ${number(from + rows.length)}` : "none"}</span>
+        <span role="status">${this.extent(filter)}</span>
         <button type="button" disabled=${!next} onClick=${() => this.turn([...markers, { marker: next, from: from + rows.length }])}>Next</button>
       </nav>`}`;
   }

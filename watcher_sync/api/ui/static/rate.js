@@ -6,8 +6,21 @@ import { number } from "./format.js";
 import { WINDOW } from "./state.js";
 
 const HEIGHT = 104;
+const KINDS = 4; // whose rates are shown
+const LATELY = 5; // seconds
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+const sum = (kinds) => Object.values(kinds ?? {}).reduce((all, n) => all + n, 0);
+
+/** Events a second of each kind in the last seconds, most first. */
+export function byKind(rates, now) {
+  const all = {};
+  for (let second = Math.floor(now) - LATELY; second < Math.floor(now); second += 1) {
+    for (const [kind, n] of Object.entries(rates.get(second) ?? {})) all[kind] = (all[kind] || 0) + n / LATELY;
+  }
+  return Object.entries(all).sort((a, b) => b[1] - a[1]);
+}
 
 /** One figure for each second; null before anything is known. */
 export function series(rates, from, now) {
@@ -16,14 +29,14 @@ export function series(rates, from, now) {
   const values = [];
   for (let second = last - WINDOW + 1; second <= last; second += 1) {
     times.push(second);
-    values.push(second < Math.floor(from) ? null : rates.get(second) || 0);
+    values.push(second < Math.floor(from) ? null : sum(rates.get(second)));
   }
   return [times, values];
 }
 
 export class Rate extends Component {
   box = createRef();
-  state = { now: 0, peak: 0 };
+  state = { now: 0, peak: 0, kinds: [] };
 
   componentDidMount() {
     this.make();
@@ -77,12 +90,12 @@ export class Rate extends Component {
     for (const second of rates.keys()) if (second < data[0][0]) rates.delete(second);
     this.plot.setData(data);
     const known = data[1].filter((value) => value !== null);
-    const lately = known.slice(-5);
+    const lately = known.slice(-LATELY);
     const now = lately.reduce((all, value) => all + value, 0) / Math.max(1, lately.length);
-    this.setState({ now: Math.round(now * 10) / 10, peak: Math.max(0, ...known) });
+    this.setState({ now: Math.round(now * 10) / 10, peak: Math.max(0, ...known), kinds: byKind(rates, Date.now() / 1000) });
   }
 
-  render(_, { now, peak }) {
+  render({ names }, { now, peak, kinds }) {
     return html`
       <section class="rate pane" aria-labelledby="rate-title">
         <header class="pane-head">
@@ -90,6 +103,7 @@ export class Rate extends Component {
           <span class="note"><b>${number(now)}</b> now · ${number(peak)} at most in 5 min</span>
         </header>
         <div class="plot" ref=${this.box} role="img" aria-label=${`Events a second: ${now} now, ${peak} at most in the last five minutes`}></div>
+        ${kinds.length > 0 && html`<p class="note by-kind">${kinds.slice(0, KINDS).map(([kind, n], i) => html`${i > 0 && " · "}<span key=${kind}>${names.plural(kind)} <b>${n < 10 ? Math.round(n * 10) / 10 : number(Math.round(n))}</b>/s</span>`)}${kinds.length > KINDS && ` and ${kinds.length - KINDS} more`}</p>`}
       </section>`;
   }
 }

@@ -39,15 +39,18 @@ function target(key, all, at) {
   return below(all, at, key === "ArrowDown" ? 1 : -1);
 }
 
+/** Whether two boxes are in different rows: none of the two is beside the other. */
+const areApart = (one, other) => one.top >= other.bottom || one.bottom <= other.top;
+
 function below(all, at, step) {
   const from = all[at].getBoundingClientRect();
   let best = null;
   let row = null;
   for (let i = at + step; i >= 0 && i < all.length; i += step) {
     const box = all[i].getBoundingClientRect();
-    if (Math.abs(box.top - from.top) < 4) continue;
-    if (row !== null && Math.abs(box.top - row) > 4) break;
-    row = box.top;
+    if (!areApart(box, from)) continue;
+    if (row && areApart(box, row)) break;
+    row ??= box;
     const apart = Math.abs(box.left - from.left);
     if (best === null || apart < best.apart) best = { apart, button: all[i] };
   }

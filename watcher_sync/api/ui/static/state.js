@@ -11,7 +11,7 @@ import { leaderless } from "./engines.js";
 import { Names } from "./names.js";
 import { Stream } from "./stream.js";
 
-export const KEPT = 200;
+export const KEPT = 1000;
 export const WINDOW = 300;
 const DRAW = 100;
 const AGAIN = 2000;
@@ -230,6 +230,12 @@ export class State {
     this.changed();
   }
 
+  /** How many entities of a kind are shown; undefined: not known. */
+  total(kind) {
+    const states = this.topology?.kinds[kind];
+    return states && Object.values(states).reduce((all, n) => all + n, 0);
+  }
+
   async askSources() {
     await this._part("sources", "v1/sources", (answer) => {
       this.sources = answer.sources;
@@ -390,7 +396,8 @@ export class State {
 
   _remember(row, at) {
     const second = Math.floor(at);
-    this.rates.set(second, (this.rates.get(second) || 0) + Math.max(1, row.merged));
+    const kinds = this.rates.get(second) ?? {};
+    this.rates.set(second, { ...kinds, [row.kind]: (kinds[row.kind] || 0) + Math.max(1, row.merged) });
     const [before, after] = row.delta[this.names.fields[row.kind]] || [];
     if (after || before || row.change === "created") this.names.learn(row.kind, row.id, after || before || null);
   }

@@ -17,6 +17,10 @@ export function relative(value) {
   return seconds < 0 ? `in ${span(-seconds)}` : `${span(seconds)} ago`;
 }
 
+/** A time as a field of the type datetime-local has it, and back. */
+export const toField = (value) => new Date(Date.parse(value) - new Date(value).getTimezoneOffset() * 60000).toISOString().slice(0, 19);
+export const fromField = (text) => new Date(text).toISOString();
+
 export class Time extends Component {
   componentDidMount() {
     shown.add(this);

@@ -4,12 +4,14 @@
 //
 // The marks of one state are one path, so 500 hosts of 20 instances are some 700 shapes and not 10,000. States
 // differ in shape and not in colour alone.
-import { createRef, html, Pure, Trouble } from "./html.js";
+import { Component, createRef, html, Pure, Trouble } from "./html.js";
+import { filterOf } from "./filters.js";
 import { Found } from "./found.js";
 import { clock, number } from "./format.js";
 import { look, LOOKS } from "./health.js";
 import { addressOf } from "./router.js";
 import { rove, settleIn } from "./roving.js";
+import { stateField } from "./schema.js";
 
 const MEANINGS = { good: "active", busy: "in change", off: "off", unknown: "unknown", warn: "degraded", bad: "error" };
 const ACROSS = 10; // rows of ten can be counted at a glance
@@ -25,6 +27,8 @@ const MARKS = {
   unknown: (x, y) => `M${x} ${y + 4}h9v1h-9z`,
   good: (x, y) => `M${x} ${y}h9v9h-9z`,
 };
+
+const isProblem = (state) => ["bad", "warn"].includes(look(state));
 
 function byLook(states) {
   const sums = {};
@@ -122,18 +126,45 @@ class Group extends Pure {
   }
 }
 
-/** How many entities each kind has, by state, worst first, with the list of each. */
-function Kinds({ counts, names, asOf }) {
-  const kinds = Object.entries(counts).filter(([, states]) => sum(states) > 0);
-  const rank = ([state]) => LOOKS.indexOf(look(state));
-  return html`<ul class="kinds" aria-label="Kinds" onKeyDown=${(event) => rove(event, ".kinds a")}>${kinds.map(([kind, states]) => {
-    const parts = Object.entries(states).sort((a, b) => rank(a) - rank(b) || b[1] - a[1]);
-    const stateless = parts.length === 1 && !parts[0][0];
-    return html`<li key=${kind} data-kind=${kind}>
-      <a class="link" tabindex="-1" href=${addressOf({ view: "table", rest: kind, settings: asOf ? { as_of: asOf } : null })}>${names.title(kind)}</a>
-      ${" "}<b>${number(sum(states))}</b>${!stateless && parts.map(([state, n], i) => html`${i ? ", " : ": "}<span key=${state} class=${`state ${look(state)}`}>${number(n)} ${state || "unknown"}</span>`)}
-    </li>`;
-  })}</ul>`;
+/** How many entities each kind has, by state, worst first, with the list of each, and of each state with problems. */
+class Kinds extends Component {
+  state = { fields: {} };
+
+  componentDidMount() {
+    this.componentDidUpdate();
+  }
+
+  /** By which field the lists are filtered, of the kinds that have problems. */
+  componentDidUpdate() {
+    const { counts, names } = this.props;
+    for (const [kind, states] of Object.entries(counts)) {
+      if (this.asked.has(kind) || !names.paths[kind] || !Object.keys(states).some(isProblem)) continue;
+      this.asked.add(kind);
+      const learn = (field) => this.setState(({ fields }) => ({ fields: { ...fields, [kind]: field } }));
+      stateField(names.paths[kind]).then(learn, () => {}); // without it, a number is no link
+    }
+  }
+
+  asked = new Set();
+
+  render({ counts, names, asOf }, { fields }) {
+    const kinds = Object.entries(counts).filter(([, states]) => sum(states) > 0);
+    const rank = ([state]) => LOOKS.indexOf(look(state));
+    const table = (kind, more) => addressOf({ view: "table", rest: kind, settings: { ...more, ...(asOf && { as_of: asOf }) } });
+    const counted = (kind, state, n) => {
+      const text = `${number(n)} ${state || "unknown"}`;
+      if (!fields[kind] || !isProblem(state)) return html`<span key=${state} class=${`state ${look(state)}`}>${text}</span>`;
+      return html`<a key=${state} tabindex="-1" class=${`state ${look(state)}`} href=${table(kind, { q: filterOf(fields[kind], state) })}>${text}</a>`;
+    };
+    return html`<ul class="kinds" aria-label="Kinds" onKeyDown=${(event) => rove(event, ".kinds a")}>${kinds.map(([kind, states]) => {
+      const parts = Object.entries(states).sort((a, b) => rank(a) - rank(b) || b[1] - a[1]);
+      const stateless = parts.length === 1 && !parts[0][0];
+      return html`<li key=${kind} data-kind=${kind}>
+        <a class="link" tabindex="-1" href=${table(kind)}>${names.title(kind)}</a>
+        ${" "}<b>${number(sum(states))}</b>${!stateless && parts.map(([state, n], i) => html`${i ? ", " : ": "}${counted(kind, state, n)}`)}
+      </li>`;
+    })}</ul>`;
+  }
 }
 
 function Legend() {
