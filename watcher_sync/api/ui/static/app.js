@@ -157,7 +157,7 @@ class App extends Component {
       case "held":
         return html`<${Held} ...${shared} />`;
       case "engines":
-        return html`<${Engines} engines=${state.engines} outlets=${state.outlets} problem=${state.enginesProblem} at=${state.serverNow()} />`;
+        return html`<${Engines} engines=${state.engines} outlets=${state.outlets} problem=${state.enginesProblem} answered=${state.enginesAt} at=${state.serverNow()} />`;
       case "subscriptions":
         return html`<${Subscriptions} subscriptions=${state.subscriptions} problem=${state.subscriptionsProblem}
           at=${state.subscriptionsAt} names=${state.names} named=${state.named} open=${open} />`;
