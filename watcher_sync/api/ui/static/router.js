@@ -52,7 +52,8 @@ function at(settings, asOf) {
   return changed;
 }
 
-const addressOfEntity = ({ kind, id }, asOf) =>
+/** The address of an entity, as of a moment or now. */
+export const addressOfEntity = ({ kind, id }, asOf) =>
   `#/${kind}/${encodeURIComponent(id)}${asOf ? `?${new URLSearchParams({ as_of: asOf })}` : ""}`;
 
 /** The address of a view. */
