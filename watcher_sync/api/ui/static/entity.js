@@ -4,7 +4,7 @@
 import { Component, createRef, html, Pure, Trouble } from "./html.js";
 import { Problem, get, query } from "./api.js";
 import { clock, count, isTime, plain, words } from "./format.js";
-import { health, hasHealth, look } from "./health.js";
+import { health, hasHealth, HEALTHS, look } from "./health.js";
 import { History } from "./history.js";
 import { Refs } from "./names.js";
 import { Relations } from "./relations.js";
@@ -139,7 +139,9 @@ export class Entity extends Component {
           ${past && html`<p class="note">It was deleted at ${clock(end.time)}.${entity && html` Below it is <a class="link"
             href=${addressOfEntity({ kind, id }, then)}>as it was</a> before.`}</p>`}
           ${gone && !past && (asOf || latest !== undefined) && html`<p class="note">${asOf ? "It did not exist at this moment." : "The model does not have it."}</p>`}
-          ${how && html`<p class="health"><span class=${`state ${how.look}`}>${how.word}</span>${how.why && kind !== "vnf_instance" && html` <span>${how.why}</span>`}</p>`}
+          ${how && html`<dl class="health">
+            <div><dt>State</dt><dd><b>${how.word}</b>${how.meaning && html` <span class="sub">${how.meaning}</span>`}</dd></div>
+            <div><dt>Health</dt><dd><span class=${`state ${how.look}`}>${HEALTHS[how.look]}</span>${how.why && html` <span class="sub">${how.why}</span>`}</dd></div></dl>`}
           ${entity && kind === "vnf_instance" && html`<${VnfDetail} vnf=${entity} kinds=${paths} names=${names} open=${open} watch=${watch} asOf=${then} />`}
           ${entity && kind === "vnf_instance" && html`<h3>Registration</h3>`}
           ${entity && html`<${Fields} kind=${kind} entity=${entity} open=${open} names=${names} named=${named} kinds=${paths} />`}

@@ -2,7 +2,7 @@
 // The entities of any kind in a table, with the filters of the API and of the command line.
 import { html, Pure } from "./html.js";
 import { isTime, plain } from "./format.js";
-import { health, hasHealth } from "./health.js";
+import { health, hasHealth, HEALTHS } from "./health.js";
 import { Listing } from "./listing.js";
 import { Ref, Refs } from "./names.js";
 import { Time } from "./times.js";
@@ -22,9 +22,11 @@ const UNSHOWN = new Set(["id", "seq", "state", "status", "phase", "name", "_link
 const MOST = 6;
 const IDS = 3; // of a list of references
 
+/** The health of an entity in a list: a word, and the reason of a problem. */
 export function Health({ kind, entity }) {
-  const { look, word, why } = health(kind, entity);
-  return html`<span class=${`state ${look}`} title=${why || null}>${word}</span>`;
+  const { look, why, meaning } = health(kind, entity);
+  const wrong = ["bad", "warn"].includes(look) && (why || meaning);
+  return html`<span class=${`state ${look}`} title=${why || meaning || null}>${HEALTHS[look]}</span>${wrong && html`<span class="sub">${wrong.split(". ")[0].replace(/\.$/, "")}</span>`}`;
 }
 
 function Pairs({ value }) {
@@ -40,14 +42,16 @@ export function Cell({ kind, field, value, names, open }) {
   return /(^|_)(id|uid)$/.test(field) && text !== "—" ? html`<code>${text}</code>` : text;
 }
 
-/** The first columns of every list: what it is called, and how it is. */
+/** The first columns of every list: what it is called, its state, and its health. */
 export const leading = (kind, names, open, entity) => {
   const name = entity && names.fields[kind] in entity ? names.fields[kind] : "id";
   const first = { field: name, title: name === "id" ? "id" : "name",
     cell: (row) => html`<${Ref} kind=${kind} id=${row.id} name=${row[name] || row.id} names=${names} open=${open} />` };
   const field = ["state", "status", "phase"].find((one) => entity && one in entity) ?? "health";
-  const how = { field, title: "health", cell: (row) => html`<${Health} kind=${kind} entity=${row} />` };
-  return entity && hasHealth(kind, entity) ? [first, how] : [first];
+  if (!entity || !hasHealth(kind, entity)) return [first];
+  const how = { field: "health", title: "health", cell: (row) => html`<${Health} kind=${kind} entity=${row} />` };
+  if (field === "health") return [first, how];
+  return [first, { field, title: "state", cell: (row) => health(kind, row).word }, how];
 };
 
 export class Table extends Pure {
