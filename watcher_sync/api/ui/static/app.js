@@ -7,10 +7,11 @@ import { Changes } from "./changes.js";
 import { Drifts } from "./drifts.js";
 import { Engines } from "./engines.js";
 import { Entity } from "./entity.js";
-import { clock, number } from "./format.js";
+import { clock, number, words } from "./format.js";
 import { Held } from "./held.js";
 import { Leases } from "./leases.js";
 import { LoggedIn, Login } from "./login.js";
+import { Nowhere } from "./nowhere.js";
 import { Quarantine } from "./quarantine.js";
 import { Rate } from "./rate.js";
 import { addressOf, goTo, OF_THE_PAST, open, show, VIEWS, whereabouts } from "./router.js";
@@ -143,6 +144,10 @@ class App extends Component {
     const settings = place.settings;
     const then = this.state.asOf ? { as_of: this.state.asOf } : {};
     const here = (rest, parameters) => show({ view: place.view, rest, settings: { ...parameters, ...then } }, { replace: rest === place.rest });
+    if (place.view === "nowhere") return html`<${Nowhere} what=${`view ${place.rest}`} />`;
+    if (place.view === "table" && place.rest && Object.keys(state.kinds).length && !state.kinds[place.rest]) {
+      return html`<${Nowhere} what=${`kind ${words(place.rest)}`} />`;
+    }
     switch (place.view) {
       case "table":
         return html`<${Table} ...${shared} kind=${place.rest || this.firstKind()} settings=${settings} show=${here} />`;

@@ -8,7 +8,7 @@ import { health, hasHealth, HEALTHS, look } from "./health.js";
 import { History } from "./history.js";
 import { Refs } from "./names.js";
 import { Relations } from "./relations.js";
-import { addressOfEntity } from "./router.js";
+import { addressOf, addressOfEntity } from "./router.js";
 import { Time } from "./times.js";
 import { SHOWN, VnfDetail } from "./vnf_detail.js";
 
@@ -134,11 +134,12 @@ export class Entity extends Component {
         </header>
         <div class="pane-body">
           ${problem && html`<${Trouble} problem=${problem} />`}
-          ${missing && html`<p class="note">This kind is not installed.</p>`}
+          ${missing && html`<p class="note">The kind ${words(kind)} is not installed. <a class="link back" href="#/topology">Back to the topology</a></p>`}
           ${!entity && (!gone || (!asOf && latest === undefined)) && !problem && !missing && html`<p class="none" role="status">Loading…</p>`}
           ${past && html`<p class="note">It was deleted at ${clock(end.time)}.${entity && html` Below it is <a class="link"
             href=${addressOfEntity({ kind, id }, then)}>as it was</a> before.`}</p>`}
-          ${gone && !past && (asOf || latest !== undefined) && html`<p class="note">${asOf ? "It did not exist at this moment." : "The model does not have it."}</p>`}
+          ${gone && !past && (asOf || latest !== undefined) && html`<p class="note">${asOf ? "It did not exist at this moment." : "The model does not have it."}
+            ${" "}<a class="link back" href=${addressOf({ view: "table", rest: kind })}>All ${names.plural(kind)}</a></p>`}
           ${how && html`<dl class="health">
             <div><dt>State</dt><dd><b>${how.word}</b>${how.meaning && html` <span class="sub">${how.meaning}</span>`}</dd></div>
             <div><dt>Health</dt><dd><span class=${`state ${how.look}`}>${HEALTHS[how.look]}</span>${how.why && html` <span class="sub">${how.why}</span>`}</dd></div></dl>`}
@@ -147,7 +148,7 @@ export class Entity extends Component {
           ${entity && html`<${Fields} kind=${kind} entity=${entity} open=${open} names=${names} named=${named} kinds=${paths} />`}
           ${entity && html`<${Relations} kind=${kind} id=${id} names=${names} version=${version} open=${open} watch=${watch} asOf=${then} />`}
           ${path && (upto || !asOf) && html`<${History} key=${asOf} path=${`${path}/${encodeURIComponent(id)}/history`} turn=${turn} upto=${upto}
-            onLatest=${this.latest} />`}
+            onLatest=${this.latest} kind=${kind} names=${names} named=${named} open=${open} />`}
         </div>
       </aside>`;
   }

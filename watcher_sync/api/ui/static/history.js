@@ -4,11 +4,18 @@
 import { Component, html, Pure, Trouble } from "./html.js";
 import { Problem, get, query } from "./api.js";
 import { deltaLines, number, shown, words } from "./format.js";
+import { Ref } from "./names.js";
 import { Time } from "./times.js";
 
 const ROWS = 20;
 
 class Change extends Pure {
+  value(field, value) {
+    const { kind, names, open } = this.props;
+    const reference = typeof value === "string" && value && names.reference(kind, field);
+    return reference ? html`<${Ref} kind=${reference.kind} id=${value} names=${names} open=${open} />` : shown(value);
+  }
+
   render({ row, whole }) {
     return html`<li class=${row.change}>
       <p class="history-head"><${Time} value=${row.time} />
@@ -18,7 +25,7 @@ class Change extends Pure {
       ${row.change === "updated" &&
       html`<ul>${deltaLines(row).map(
         ({ field, before, after }) => html`<li key=${field}><span class="field">${words(field)}</span>${" "}
-          <span class="old">${shown(before)}</span> → <span class="new">${shown(after)}</span></li>`,
+          <span class="old">${this.value(field, before)}</span> → <span class="new">${this.value(field, after)}</span></li>`,
       )}${row.long_fields?.length > 0 && html`<li><span class="field">${row.long_fields.map(words).join(", ")}</span> changed${" "}
         <button type="button" class="link" onClick=${() => whole(row)}>show<span class="sr"> what changed at #${row.seq}</span></button></li>`}</ul>`}
     </li>`;
@@ -27,7 +34,7 @@ class Change extends Pure {
 
 /**
  * Properties: path, turn (grows with each change), upto (the last seq to show; 0: all), onLatest (called with the last
- * change, or null where there is none).
+ * change, or null where there is none), kind, names, named, open.
  */
 export class History extends Component {
   state = { rows: null, next: null, busy: false, problem: null };
@@ -86,13 +93,13 @@ export class History extends Component {
     return page;
   }
 
-  render({ upto }, { rows, next, busy, problem }) {
+  render({ kind, names, named, open }, { rows, next, busy, problem }) {
     if (problem) return html`<h3>History</h3><${Trouble} problem=${problem} />`;
     if (!rows) return busy && html`<h3>History</h3><p class="none" role="status">Loading…</p>`;
     return html`
       <h3>History <span class="figure">${number(rows.length)}${next && "+"}</span></h3>
       ${!rows.length && html`<p class="none">The journal no longer reaches back to its last change.</p>`}
-      <ol class="history">${rows.map((row) => html`<${Change} key=${row.seq} row=${row} whole=${this.whole} />`)}</ol>
+      <ol class="history">${rows.map((row) => html`<${Change} key=${row.seq} row=${row} whole=${this.whole} kind=${kind} names=${names} named=${named} open=${open} />`)}</ol>
       ${next && html`<button type="button" class="link quiet" disabled=${busy} onClick=${this.more}>Show earlier changes</button>`}`;
   }
 }
