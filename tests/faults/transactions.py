@@ -327,7 +327,7 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "read/journal_reader.py:_begin_again": _renew_by_tail,
     "storage/drifts.py:_forget": _heal_drifts,
     "storage/groups/engines.py:write_engine": lambda w: engines.write_engine(w.database, _engine(w)),
-    "storage/groups/engines.py:remove_engine": lambda w: engines.remove_engine(w.database, "x"),
+    "storage/groups/engines.py:end_engine": lambda w: engines.end_engine(w.database, "x", NOW),
     "log/cursors.py:write_outlet": lambda w: cursors.write_outlet(w.database, outlet_cursor()),
     "webhooks/worker_rows.py:purge": lambda w: WebhookStore(w.database, w.tables).purge(NOW),
     "webhooks/shards.py:give_back": lambda w: w.shards.give_back([0]),

@@ -219,7 +219,7 @@ class Engine(Document, frozen=True):
     group: str
     host: str
     state: str
-    """leading, standby or gone."""
+    """leading, standby, gone or stopped."""
     since: datetime.datetime
     """When the state began; of an engine that is gone, its last heartbeat."""
     heartbeat_at: datetime.datetime
@@ -229,7 +229,7 @@ class Engine(Document, frozen=True):
     seq: int | None = None
     """The journal seq of its model."""
     lag_seconds: float | None = None
-    """Seconds that its model is behind the journal; None if it is gone."""
+    """Seconds that its model is behind the journal; None if it is gone or stopped."""
     sources: list[str] = []
     """Its enabled sources. It reads them while it leads."""
 

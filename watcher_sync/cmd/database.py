@@ -11,7 +11,7 @@ from oslo_config import cfg
 from watcher_sync.assembly.store import open_store
 from watcher_sync.cmd.output import print_json
 from watcher_sync.exceptions import ConfigError, StorageError
-from watcher_sync.storage.groups.engines import GONE, EngineView, list_engines
+from watcher_sync.storage.groups.engines import LEADING, STANDBY, EngineView, list_engines
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.stored import retention
 from watcher_sync.storage.writing.store import Store
@@ -52,7 +52,7 @@ def _print_older_engines(conf: cfg.ConfigOpts, store: Store) -> None:
 
 def _engines(conf: cfg.ConfigOpts, store: Store) -> list[EngineView]:
     found = list_engines(store.database, gone_after=float(conf.monitoring.stale_after))
-    return [each for each in found if each.state != GONE]
+    return [each for each in found if each.state in (LEADING, STANDBY)]
 
 
 def db_purge(conf: cfg.ConfigOpts) -> None:

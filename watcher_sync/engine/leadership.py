@@ -83,7 +83,7 @@ _JOIN_SECONDS = 5.0
 
 
 class EnginePresence:
-    """Writes the row of one engine every ``[monitoring] status_interval`` seconds, and deletes it at the end.
+    """Writes the row of one engine every ``[monitoring] status_interval`` seconds, and its end into it.
 
     A failure is logged once per outage.
     """
@@ -118,7 +118,7 @@ class EnginePresence:
             LOG, "The row of this engine cannot be written", "The row of this engine is written again"
         )
         self._thread = PeriodicThread(
-            "engine-presence", self._write, conf.monitoring.status_interval, self._outage, at_end=self._remove
+            "engine-presence", self._write, conf.monitoring.status_interval, self._outage, at_end=self._end
         )
 
     def start(self) -> None:
@@ -126,7 +126,7 @@ class EnginePresence:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, and delete the row."""
+        """End the thread, and write into the row that the engine was stopped."""
         self._thread.stop(_JOIN_SECONDS)
 
     def stand_by(self) -> None:
@@ -143,9 +143,9 @@ class EnginePresence:
             engines.write_engine(self._store.commits, self._row())
         return is_available
 
-    def _remove(self) -> bool:
+    def _end(self) -> bool:
         if is_available := not self._is_unavailable():
-            engines.remove_engine(self._store.commits, self._engine_id)
+            engines.end_engine(self._store.commits, self._engine_id, self._store.time.observe())
         return is_available
 
     def _row(self) -> EngineRow:

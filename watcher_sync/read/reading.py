@@ -66,11 +66,21 @@ def read_owner(
 
 
 def read_history(
-    connection: sa.Connection, tables: Tables, kind: str, entity_id: str, *, after: int, limit: int
+    connection: sa.Connection,
+    tables: Tables,
+    kind: str,
+    entity_id: str,
+    *,
+    marker: int,
+    limit: int,
+    newest_first: bool = False,
 ) -> RowPage[JournalRow]:
-    """What happened to one entity after a seq, as far back as the journal reaches.
+    """What happened to one entity, as far back as the journal reaches.
 
     A page has at most ``limit`` rows of about 8 MiB, but at least one. Rows that moved versions only are left out.
+
+    :param marker: the seq after which the page begins; 0: at the beginning.
+    :param newest_first: the page begins before the marker, and goes back; 0: at the end.
     """
     t = tables.journal
     shown = sa.or_(
@@ -78,8 +88,10 @@ def read_history(
         t.c.change != "updated",
         t.c.event_type.startswith(OUTLET_EVENTS),
     )
-    where = [t.c.entity_id == entity_id, is_of_kind(t, kind), t.c.seq > after, shown]
-    page = journal_page(connection, tables, where, limit)
+    where = [t.c.entity_id == entity_id, is_of_kind(t, kind), shown]
+    if marker:
+        where.append(t.c.seq < marker if newest_first else t.c.seq > marker)
+    page = journal_page(connection, tables, where, limit, descending=newest_first)
     return RowPage([row.decoded() for row in page.rows], page.more)
 
 

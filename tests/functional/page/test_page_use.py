@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,6 +20,7 @@ from tests.functional.page.cloud import HOSTILE, Cloud
 from tests.functional.page.looking import Page
 from tests.functional.page.serving import served
 from tests.waiting import wait_until
+from watcher_sync.assembly.api import Wsgi
 from watcher_sync.commit.batch import Batch
 from watcher_sync.events import Event
 from watcher_sync.handlers.nova.handler import NovaHandler
@@ -189,8 +192,25 @@ def test_a_removed_source_says_so_and_so_do_its_entities(page: Page, cloud: Clou
 
 
 @pytest.fixture
-def guarded(cloud: Cloud) -> Iterator[tuple[str, Callable[..., str]]]:
+def refused() -> list[str]:
+    """The paths of the requests that the API of ``guarded`` refused with 401."""
+    return []
+
+
+@pytest.fixture
+def guarded(cloud: Cloud, refused: list[str]) -> Iterator[tuple[str, Callable[..., str]]]:
     """The API behind Keystone's middleware: its URL, and what makes tokens."""
+
+    def counting(application: Wsgi) -> Wsgi:
+        def counted(environ: Any, start_response: Any) -> Iterable[bytes]:
+            def started(status: str, *more: Any) -> Any:
+                refused.extend([environ["PATH_INFO"]] * status.startswith("401"))
+                return start_response(status, *more)
+
+            return application(environ, started)
+
+        return counted
+
     with AuthTokenFixture() as fixture:
 
         def token(*roles: str) -> str:
@@ -199,8 +219,27 @@ def guarded(cloud: Cloud) -> Iterator[tuple[str, Callable[..., str]]]:
                                    project_name="some", role_list=list(roles))  # fmt: skip
             return made
 
-        with served(cloud.store, auth_strategy="keystone") as url:
+        with served(cloud.store, auth_strategy="keystone", wrap=counting) as url:
             yield url, token
+
+
+def test_without_a_token_one_question_alone_is_refused_and_a_token_asks_for_everything(
+    guarded: tuple[str, Callable[..., str]], refused: list[str], browser: WebDriver
+) -> None:
+    url, token = guarded
+    page = Page(browser, url)
+    page.open("#/vnf_instance/amf-1")
+    wait_until(lambda: page.all("input#token"), 60, "the field for the token")
+    page.run("dispatchEvent(new Event('visibilitychange'))")
+    shown_at = time.monotonic()
+    wait_until(lambda: time.monotonic() - shown_at > 6, 60, "the time after which each part asks again")
+    assert len(refused) == 1
+    page.fill("input#token", "made-up", Keys.ENTER)
+    page.wait_text("#token-why", "refused")
+    assert len(page.all("input#token")) == 1
+    page.fill("input#token", token("admin"), Keys.ENTER)
+    page.wait_text(".entity .note", "The model does not have it")
+    wait_until(lambda: page.all(".connection.live") and page.all(".by-reason li"), 60, "all parts")
 
 
 def test_with_keystone_the_page_is_for_everybody_and_its_data_for_who_has_a_token(

@@ -196,10 +196,10 @@ def test_a_vnf_instance_is_explained_with_its_vdus_its_pods_and_its_lease(page: 
     page.open("#/vnfs")
     wait_until(lambda: len(rows(page)) == 1, 60, "the VNF instance")
     row = rows(page)[0]
-    assert row[:2] == ["amf", "OUT_OF_RANGE"]
-    assert "above the highest level" in row[3]
-    assert row[4] == "worker 1/2 OUT_OF_RANGE"
-    assert row[5] == "HEAL by lcm-1"
+    assert row[:3] == ["amf", "OUT_OF_RANGE", "error 1 of 7 pods crashes again and again"]
+    assert "above the highest level" in row[4]
+    assert row[5] == "worker 1/2 OUT_OF_RANGE"
+    assert row[6] == "HEAL by lcm-1"
     page.click(".vnfs tbody .link")
     page.wait_text(".entity .health", "OUT_OF_RANGE")
     page.wait_text(".entity", "7 pods are above its max, 6")
@@ -217,6 +217,21 @@ def test_a_vnf_instance_is_explained_with_its_vdus_its_pods_and_its_lease(page: 
     page.wait_text(".entity .health", "7 restarts")
     page.open("#/leases")
     wait_until(lambda: [row[:3] for row in rows(page)] == [["amf vnf instance", "HEAL", "lcm-1"]], 60, "the lease")
+
+
+def test_state_and_health_are_two_words_each_with_its_reason(page: Page, cloud: Cloud) -> None:
+    entity_id = vnf(cloud, pods=3, ready=2, crashing=True)
+    page.open("#/vnfs")
+    reason = "1 of 3 pods crashes again and again"
+    wait_until(lambda: [row[1:3] for row in rows(page)] == [["SYNCED", f"error {reason}"]], 60, "state and health")
+    assert [text.strip("↕ ") for text in page.texts(".vnfs thead th")[1:3]] == ["state", "health"]
+    assert page.texts(".vnfs tbody .state.bad")[0] == "error"
+    page.open(f"#/vnf_instance/{entity_id}")
+    page.wait_text(".entity .health", reason)
+    state, health = page.texts(".entity .health > div")
+    assert " ".join(state.split()) == "State SYNCED What runs is a level of every aspect."
+    assert " ".join(health.split()) == f"Health error {reason}."
+    assert page.texts(".entity .health .state") == ["error"]
 
 
 def test_drifts_and_instances_off_their_levels_are_one_list_until_they_are_healed(page: Page, cloud: Cloud) -> None:

@@ -81,7 +81,7 @@ def test_the_changes_of_one_entity_come_from_the_index_by_entity(store: Store, a
     kind = store.kinds["meter"]
     with store.database.connect() as connection:
         with queries_of(store) as sent:
-            reading.read_history(connection, store.tables, "meter", "m7", after=0, limit=5)
+            reading.read_history(connection, store.tables, "meter", "m7", marker=0, limit=5)
             reading.last_change(connection, store.tables, "meter", "m7")
             reading.read_last(connection, store.tables, 5, kind="meter", entity_id="m7")
             undoing.read_item_at(connection, store.tables, kind, "m7", RARE)

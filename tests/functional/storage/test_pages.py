@@ -37,7 +37,7 @@ def test_pages_end_at_their_bytes_and_reach_every_row(store):
         wanted = [FieldCondition("service_type", "eq", ("vm",))]
         assert pages_of(connection, tables, kind, Sort(), wanted) == (IDS, [18, 6])
         assert [row.seq for row in reading.read_last(connection, tables, 100)] == list(range(9, 26))
-        history = reading.read_history(connection, tables, KIND, "i00", after=0, limit=1)
+        history = reading.read_history(connection, tables, KIND, "i00", marker=0, limit=1)
         assert ([row.seq for row in history.rows], history.more) == ([1], True)
         assert len(read_since(connection, tables, 0, 100, 8_388_608)) == 17
 

@@ -8,7 +8,7 @@ import datetime
 import pytest
 import sqlalchemy as sa
 
-from watcher_sync.storage.groups.engines import EngineRow, remove_engine, write_engine
+from watcher_sync.storage.groups.engines import EngineRow, end_engine, write_engine
 
 SECOND = datetime.timedelta(seconds=1)
 
@@ -76,7 +76,9 @@ def test_an_engine_without_a_heartbeat_is_gone_within_30_seconds_and_forgotten_l
     (gone,) = engines(client)
     assert (gone["state"], gone["lag_seconds"], gone["since"]) == ("gone", None, _text(now - 30 * SECOND))
     written(store, now, "a", heartbeat_at=now - 3601 * SECOND)
-    assert engines(client) == []
+    assert states(client) == [("a", "gone")]  # no other engine has run since
+    leased(store, now, "b/boot/1/7/99", group="site")
+    assert states(client) == [("b", "leading")]
     written(store, now, "b")
     with store.database.connect() as connection:
         assert connection.execute(sa.select(store.tables.engines.c.host)).scalars().all() == ["b"]
@@ -89,12 +91,17 @@ def test_an_engine_of_a_release_without_rows_is_known_by_its_lease(client, store
     assert (engine["release"], engine["seq"], engine["sources"]) == (None, None, [])
 
 
-def test_an_engine_that_ended_is_not_listed(client, store, now):
-    written(store, now, "a")
-    written(store, now, "b")
-    remove_engine(store.database, "a/boot/1/7/99")
+def test_an_engine_that_was_stopped_is_listed_with_its_end_until_its_successor_starts(client, store, now):
+    written(store, now, "a", heartbeat_at=now - 7200 * SECOND)
     leased(store, now, "")
-    assert states(client) == [("b", "standby")]
+    end_engine(store.database, "a/boot/1/7/99", now - 7100 * SECOND)
+    (ended,) = engines(client)
+    assert (ended["state"], ended["since"], ended["lag_seconds"]) == ("stopped", _text(now - 7100 * SECOND), None)
+    written(store, now, "b", heartbeat_at=now - 7000 * SECOND)
+    assert states(client) == [("b", "gone"), ("a", "stopped")]
+    written(store, now, "a", id="a/boot/1/8/99", pid=8, heartbeat_at=now - 6900 * SECOND)
+    assert states(client) == [("a", "gone"), ("b", "gone")]
+    assert engines(client)[0]["pid"] == 8
 
 
 def _text(time):

@@ -103,6 +103,29 @@ def test_the_history_of_an_entity_leads_to_what_it_is(client, store, truth):
     assert values["state"] == instance.state
 
 
+def test_the_history_goes_back_from_the_latest_change_in_pages(client, store, truth):
+    instance = next(i for i in store.load().snapshot().all("instance") if i.host)
+    path = f"/v1/instances/{instance.id}/history"
+    forward = pages(client, path, "history", limit=2)
+    backward = pages(client, path, "history", limit=2, sort="-seq")
+    assert len(forward) > 2
+    assert backward == forward[::-1]
+    before = client.simulate_get(path, params={"sort": "-seq", "marker": str(forward[1]["seq"])}).json["history"]
+    assert before == forward[:1]
+
+
+def test_long_values_of_a_history_are_named_and_not_sent_if_short_ones_are_asked_for(client, store):
+    facets = by_facet("instance", name="n" * 255, metadata={"a": "x" * 5000}, vcpus=2)
+    CommitCycle(store, store.load(), telling()).run(Batch(events=[told(1, Upsert("instance", "long", "1", facets))]))
+    path = "/v1/instances/long/history"
+    (whole,) = client.simulate_get(path).json["history"]
+    assert "long_fields" not in whole
+    (short,) = client.simulate_get(path, params={"values": "short"}).json["history"]
+    assert short["long_fields"] == ["name", "metadata"]
+    assert short["delta"] == {f: v for f, v in whole["delta"].items() if f not in short["long_fields"]}
+    assert short["delta"]["vcpus"] == [None, 2]
+
+
 def test_the_history_of_a_deleted_entity_is_still_there(client, store, truth):
     alive = set(store.load().snapshot().ids("instance"))
     with store.database.connect() as connection:

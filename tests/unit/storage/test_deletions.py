@@ -34,11 +34,10 @@ OTHERS = {
     ("webhooks/shards.py", "leave"): "the worker itself",
     ("reconcile/nova/writer.py", "restore"): "entities that exist",
     ("storage/drifts.py", "_replace"): "differences that are gone",
-    ("storage/groups/engines.py", "remove_engine"): "the engine itself",
     (
         "storage/groups/engines.py",
         "write_engine",
-    ): "engines without a heartbeat for an hour, by the time of the engine's row",
+    ): "engines without a heartbeat for an hour, by the time of the engine's row, and its predecessors",
     ("storage/drifts.py", "_forget"): "differences that are healed",
     ("storage/epochs.py", "_remove_beyond_head"): "rows beyond the journal's head, which no commit has",
     ("storage/groups/source_status.py", "forget_inventory"): "the source that is gone",

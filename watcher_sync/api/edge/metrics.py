@@ -25,7 +25,7 @@ from watcher_sync.exceptions import StorageError
 from watcher_sync.storage.database.database import open_database, translated
 from watcher_sync.storage.database.database_time import read_clock
 from watcher_sync.storage.drifts import count_drifts
-from watcher_sync.storage.groups.engines import GONE, LEADING, STANDBY, list_engines
+from watcher_sync.storage.groups.engines import GONE, LEADING, STANDBY, STOPPED, list_engines
 from watcher_sync.storage.groups.source_status import behind_of, list_sources, problem_of
 
 if TYPE_CHECKING:
@@ -112,10 +112,10 @@ class StoredCollector(Collector):
 
     def _engines(self) -> Iterator[Metric]:
         found = list_engines(self._database, gone_after=float(self._conf.monitoring.stale_after))
-        engines = _gauge("engines", "Engine processes by state: leading, standby or gone.", "group", "state")
+        engines = _gauge("engines", "Engine processes by state: leading, standby, gone or stopped.", "group", "state")
         lag = _gauge("engine_lag_seconds", "Seconds that an engine's model is behind the journal.", "group", "host")
         for group in sorted({engine.group for engine in found}):
-            for state in (LEADING, STANDBY, GONE):
+            for state in (LEADING, STANDBY, GONE, STOPPED):
                 number = sum(engine.group == group and engine.state == state for engine in found)
                 engines.add_metric([group, state], number)
         seconds: dict[tuple[str, str], float] = {}

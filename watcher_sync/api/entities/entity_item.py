@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.api.entities.entity_collection import Collection
@@ -21,6 +22,21 @@ from watcher_sync.model.kinds import PROJECT_FIELD
 from watcher_sync.model.visibility import Hidden
 from watcher_sync.read import host_usage, reading, search
 from watcher_sync.read.past.undoing import read_item_at
+
+_SHORT_BYTES = 256
+"""A value of more bytes as JSON is long."""
+
+_CHANGE: schemas.Schema = {
+    **schemas.JOURNAL_ROW,
+    "properties": {
+        **schemas.JOURNAL_ROW["properties"],
+        "long_fields": {
+            "type": "array",
+            "items": schemas.STRING,
+            "description": "With values=short: the changed fields that are not in delta.",
+        },
+    },
+}
 
 _MAX_NAMED = 10
 """Entities of one name that a problem lists."""
@@ -146,23 +162,35 @@ class EntityHistory:
             summary=f"Show the changes of one {kind.name}",
             rule=collection.rules["history"],
             query=schemas.paging(collection.service.max_limit)
-            | {"marker": schemas.SEQ | {"default": 0, "description": "The page begins after this seq."}}
-            | {"actor": BY_ACTOR},
-            responses={200: Answer(schemas.collection("history", schemas.JOURNAL_ROW), "A page of the history")},
+            | {
+                "marker": schemas.SEQ | {"default": 0, "description": "The page begins after this seq in its order."},
+                "sort": {"enum": ["seq", "-seq"], "default": "seq", "description": "-seq: the latest change first."},
+                "values": {
+                    "enum": ["all", "short"],
+                    "default": "all",
+                    "description": f"short: fields with a value of more than {_SHORT_BYTES} bytes are only named.",
+                },
+                "actor": BY_ACTOR,
+            },
+            responses={200: Answer(schemas.collection("history", _CHANGE), "A page of the history")},
             errors=(404,),
             tag=kind.plural,
         )(self.list_page)
 
     def list_page(self, call: Call, entity_id: str) -> None:
-        """Answers with one page, oldest change first."""
+        """Answers with one page."""
         _history(self._collection, call, entity_id)
 
 
 def _history(collection: Collection, call: Call, entity_id: str) -> None:
     kind, tables = collection.kind, collection.service.tables
-    after, limit = int(call.query["marker"]), call.query["limit"]
+    query = call.query
+    limit, newest_first = query["limit"], query["sort"] == "-seq"
     with collection.service.reading() as connection:
-        found = reading.read_history(connection, tables, kind.name, entity_id, after=after, limit=limit)
+        found = reading.read_history(
+            connection, tables, kind.name, entity_id,
+            marker=int(query["marker"]), limit=limit, newest_first=newest_first,
+        )  # fmt: skip
         owner = reading.read_owner(connection, tables, kind, entity_id, deleted=True)
     if owner is None:
         raise not_found(f"{kind.name} {entity_id}")
@@ -175,6 +203,15 @@ def _history(collection: Collection, call: Call, entity_id: str) -> None:
         for row in found.rows
         if (not kind.is_scoped or row.project_id is None or sight.sees(row.project_id))
         and (shown := sight.shown(row)) is not None
-        and is_by(call.query.get("actor"), shown)
+        and is_by(query.get("actor"), shown)
     ]
+    if query["values"] == "short":
+        changes = [_shortened(change) for change in changes]
     call.answer({"history": changes, **call.next_page(marker)})
+
+
+def _shortened(change: dict[str, Any]) -> dict[str, Any]:
+    """A change without the fields that have a long value, and the names of these."""
+    delta = change["delta"]
+    long = [name for name, values in delta.items() if any(len(msgspec.json.encode(v)) > _SHORT_BYTES for v in values)]
+    return {**change, "delta": {n: v for n, v in delta.items() if n not in long}, "long_fields": long}

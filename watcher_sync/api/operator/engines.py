@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/v1/engines``: the engines of all groups, leading and standing by.
+"""``/v1/engines``: the engines of all groups: what each does, or how it ended.
 
-An engine without a heartbeat for ``[monitoring] stale_after`` is gone. It is listed for an hour, so that a dead engine
-is seen. An engine that is stopped in order is not listed.
+An engine without a heartbeat for ``[monitoring] stale_after`` is gone. It is listed for an hour, and for as long as no
+other engine has a later heartbeat. The same holds for one that was stopped, until its successor starts on its machine.
 """
 
 from __future__ import annotations
@@ -35,13 +35,16 @@ ENGINE: schemas.Schema = {
         "group": schemas.STRING | {"description": "Its [engine] group."},
         "host": schemas.STRING | {"description": "The machine on which it runs."},
         "pid": schemas.nullable(_NUMBER),
-        "state": {"enum": ["leading", "standby", "gone"], "description": "gone: it has sent no heartbeat for long."},
+        "state": {
+            "enum": ["leading", "standby", "gone", "stopped"],
+            "description": "gone: it has sent no heartbeat for long; stopped: it ended in order.",
+        },
         "since": schemas.TIME | {"description": "When the state began; of an engine that is gone, its last heartbeat."},
         "release": schemas.nullable(schemas.STRING) | {"description": "null: a release that does not report it."},
         "heartbeat_at": schemas.TIME,
         "seq": schemas.nullable(_NUMBER) | {"description": "The journal's seq of its model."},
         "lag_seconds": schemas.nullable({"type": "number", "minimum": 0})
-        | {"description": "Seconds that its model is behind the journal; null if it is gone."},
+        | {"description": "Seconds that its model is behind the journal; null if it is gone or stopped."},
         "sources": {
             "type": "array",
             "items": schemas.STRING,

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines of all groups, leading and standing by: one row for each process, for other processes to read.
+"""The engines of all groups: one row for each process, for other processes to read.
 
 Each engine writes its row every few seconds, in a transaction of its own. The lease of a group says which engine leads;
 the row of the engine says what else is known about it. An engine of a release without these rows is known by its lease.
 The heartbeat is compared with the clock of the database.
+
+The row of an engine that was stopped says so. It is deleted when an engine of its group starts on its machine, or an
+hour later by the heartbeat of another engine. So the last engines are known for as long as none runs.
 """
 
 from __future__ import annotations
@@ -33,9 +36,10 @@ LEASE_PREFIX = "engine:"
 LEADING = "leading"
 STANDBY = "standby"
 GONE = "gone"
+STOPPED = "stopped"
 
 FORGOTTEN_AFTER_SECONDS = 3600.0
-"""An engine without a heartbeat for this time is no longer listed."""
+"""An engine is no longer listed when its last heartbeat is older than that of another engine by this time."""
 
 
 class EngineRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +60,8 @@ class EngineRow(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that its model is behind the journal."""
     sources: list[str]
     """Its enabled sources. It reads them while it leads."""
+    stopped_at: datetime.datetime | None = None
+    """When it was stopped in order; None: it runs, or its process was killed."""
 
 
 class EngineView(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,20 +71,20 @@ class EngineView(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     pid: int | None
     state: str
-    """leading, standby or gone."""
+    """leading, standby, gone or stopped."""
     since: datetime.datetime
     """When the state began; of an engine that is gone, its last heartbeat."""
     release: str | None
     heartbeat_at: datetime.datetime
     seq: int | None
     lag_seconds: float | None
-    """None for an engine that is gone, or that does not report it."""
+    """None for an engine that is gone or stopped, or that does not report it."""
     sources: list[str]
 
 
 @retried
 def write_engine(database: sa.Engine, row: EngineRow) -> None:
-    """Insert or replace the row of one engine, and delete rows that are long without a heartbeat.
+    """Insert or replace the row of one engine, and delete rows that are not listed any more.
 
     :raises DatabaseUnavailable: the database is unavailable.
     :raises RowRefused: when it refuses a value.
@@ -86,21 +92,23 @@ def write_engine(database: sa.Engine, row: EngineRow) -> None:
     writer = Statements(database).upsert(_TABLE)
     values = writer.values(tuple(getattr(row, column.name) for column in _TABLE.columns))
     oldest = row.heartbeat_at - datetime.timedelta(seconds=FORGOTTEN_AFTER_SECONDS)
+    t = _TABLE.c
+    is_before = sa.and_(t.engine_group == row.engine_group, t.host == row.host, t.stopped_at <= row.since)
     with translated(), database.begin() as connection:
         connection.exec_driver_sql(writer.sql, [values])
-        found = connection.execute(sa.select(_TABLE.c.id).where(_TABLE.c.heartbeat_at < oldest)).scalars().all()
+        found = connection.execute(sa.select(t.id).where(sa.or_(t.heartbeat_at < oldest, is_before))).scalars().all()
         if found:
-            connection.execute(sa.delete(_TABLE).where(_TABLE.c.id.in_(found)))
+            connection.execute(sa.delete(_TABLE).where(t.id.in_(found)))
 
 
 @retried
-def remove_engine(database: sa.Engine, engine_id: str) -> None:
-    """Delete the row of an engine that ends.
+def end_engine(database: sa.Engine, engine_id: str, now: datetime.datetime) -> None:
+    """Write into the row of an engine that it was stopped.
 
     :raises DatabaseUnavailable: the database is unavailable.
     """
     with translated(), database.begin() as connection:
-        connection.execute(sa.delete(_TABLE).where(_TABLE.c.id == engine_id))
+        connection.execute(sa.update(_TABLE).where(_TABLE.c.id == engine_id).values(stopped_at=now, heartbeat_at=now))
 
 
 def read_lag(database: sa.Engine, seq: int, now: datetime.datetime) -> float:
@@ -127,26 +135,30 @@ def list_engines(database: sa.Engine, *, gone_after: float) -> list[EngineView]:
         leases = {row.holder: row._mapping for row in connection.execute(leases_query)}
     views = [_view(row, leases.get(row.id)) for row in rows]
     views += [_view_of_lease(lease) for holder, lease in leases.items() if holder not in {row.id for row in rows}]
+    last = max((view.heartbeat_at for view in views), default=now)
     recent = [
-        _with_age(view, age, gone_after)
+        _with_age(view, (now - view.heartbeat_at).total_seconds(), gone_after)
         for view in views
-        if (age := (now - view.heartbeat_at).total_seconds()) < FORGOTTEN_AFTER_SECONDS
+        if (last - view.heartbeat_at).total_seconds() < FORGOTTEN_AFTER_SECONDS
     ]
-    order = (LEADING, STANDBY, GONE)
+    order = (LEADING, STANDBY, GONE, STOPPED)
     return sorted(recent, key=lambda view: (view.group, order.index(view.state), view.host, view.pid or 0))
 
 
 def _view(row: EngineRow, lease: Mapping[Any, Any] | None) -> EngineView:
+    state, since = (STANDBY, row.since) if lease is None else (LEADING, lease["since"])
+    if row.stopped_at is not None:
+        state, since = STOPPED, row.stopped_at
     return EngineView(
         group=row.engine_group,
         host=row.host,
         pid=row.pid,
-        state=STANDBY if lease is None else LEADING,
-        since=row.since if lease is None else lease["since"],
+        state=state,
+        since=since,
         release=row.release,
         heartbeat_at=row.heartbeat_at,
         seq=row.seq,
-        lag_seconds=row.lag_seconds,
+        lag_seconds=None if state == STOPPED else row.lag_seconds,
         sources=row.sources,
     )
 
@@ -170,6 +182,6 @@ def _view_of_lease(lease: Mapping[Any, Any]) -> EngineView:
 
 
 def _with_age(view: EngineView, age: float, gone_after: float) -> EngineView:
-    if age <= gone_after:
+    if age <= gone_after or view.state == STOPPED:
         return view
     return msgspec.structs.replace(view, state=GONE, since=view.heartbeat_at, lag_seconds=None)

@@ -296,6 +296,7 @@ def _engines(metadata: sa.MetaData) -> sa.Table:
         sa.Column("seq", sa.BigInteger, nullable=False),
         sa.Column("lag_seconds", sa.Double, nullable=False),
         sa.Column("sources", JsonDocument(), nullable=False),
+        sa.Column("stopped_at", UtcDateTime()),
         **TABLE_OPTIONS,
     )
 

@@ -33,6 +33,7 @@ export function session() {
 }
 
 export function setToken(value, about = null) {
+  first = null;
   store(TOKEN, value);
   store(SESSION, about && JSON.stringify(about));
 }
@@ -69,7 +70,28 @@ let ahead = 0;
 /** The server's clock, in milliseconds, by the last answer that said it. */
 export const serverTime = () => Date.now() + ahead;
 
+const OPEN = ["v1", "v1/login", "openapi.json"];
+
+/** Without a token: the first question. Its answer says whether the API needs one. */
+let first = null;
+
+/** Without a token, the first question goes alone. If it is refused, the others are, too, and are not sent. */
 async function request(path, options) {
+  if (token() || OPEN.includes(path)) return sent(path, options);
+  if (first) {
+    await first.catch((error) => {
+      if (error.status === 401) throw error;
+    });
+    return sent(path, options);
+  }
+  const mine = (first = sent(path, options));
+  mine.catch((error) => {
+    if (error.status !== 401 && first === mine) first = null;
+  });
+  return mine;
+}
+
+async function sent(path, options) {
   let response;
   try {
     response = await fetch(path.replace(/^\//, ""), { headers: headers({ Accept: "application/json" }), ...options });

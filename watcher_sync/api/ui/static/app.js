@@ -7,11 +7,12 @@ import { Changes } from "./changes.js";
 import { Drifts } from "./drifts.js";
 import { Engines } from "./engines.js";
 import { Entity } from "./entity.js";
-import { clock, number } from "./format.js";
+import { clock, number, words } from "./format.js";
 import { look } from "./health.js";
 import { Held } from "./held.js";
 import { Leases } from "./leases.js";
 import { LoggedIn, Login } from "./login.js";
+import { Nowhere } from "./nowhere.js";
 import { Quarantine } from "./quarantine.js";
 import { Rate } from "./rate.js";
 import { addressOf, goTo, OF_THE_PAST, open, show, VIEWS, whereabouts } from "./router.js";
@@ -154,6 +155,10 @@ class App extends Component {
     const then = this.state.asOf ? { as_of: this.state.asOf } : {};
     const here = (rest, parameters) => show({ view: place.view, rest, settings: { ...parameters, ...then } }, { replace: rest === place.rest });
     const kind = place.rest || this.firstKind();
+    if (place.view === "nowhere") return html`<${Nowhere} what=${`view ${place.rest}`} />`;
+    if (place.view === "table" && place.rest && Object.keys(state.kinds).length && !state.kinds[place.rest]) {
+      return html`<${Nowhere} what=${`kind ${words(place.rest)}`} />`;
+    }
     switch (place.view) {
       case "table":
         return html`<${Table} ...${shared} kind=${kind} total=${state.total(kind)} counts=${state.topology?.kinds} settings=${settings} show=${here} />`;
@@ -168,7 +173,7 @@ class App extends Component {
       case "held":
         return html`<${Held} ...${shared} />`;
       case "engines":
-        return html`<${Engines} engines=${state.engines} outlets=${state.outlets} problem=${state.enginesProblem} at=${state.serverNow()} />`;
+        return html`<${Engines} engines=${state.engines} outlets=${state.outlets} problem=${state.enginesProblem} answered=${state.enginesAt} at=${state.serverNow()} />`;
       case "subscriptions":
         return html`<${Subscriptions} subscriptions=${state.subscriptions} problem=${state.subscriptionsProblem}
           at=${state.subscriptionsAt} names=${state.names} named=${state.named} open=${open} />`;

@@ -2,7 +2,7 @@
 // The engines: which one of each group leads, which ones stand by, and how far each is behind. Below them, the outlets
 // that publish on a log.
 import { html, Pure, Trouble } from "./html.js";
-import { number, span } from "./format.js";
+import { clock, number, span, when } from "./format.js";
 import { Time } from "./times.js";
 
 /** Seconds without a heartbeat after which an engine that says it leads is taken for dead. */
@@ -20,8 +20,27 @@ export function leaderless(engines, at) {
   return [...groups].filter(([, leads]) => !leads).map(([group]) => group);
 }
 
+const ENDED = ["gone", "stopped"];
+
+/** What one engine does: how it looks, and a word. */
+function doing({ state, heartbeat_at }, at, unknown) {
+  if (ENDED.includes(state)) return [state === "gone" ? "bad" : "off", state];
+  if (unknown) return ["unknown", `unknown, was ${state}`];
+  if (silentFor({ heartbeat_at }, at) >= SILENT) return ["bad", `silent, was ${state}`];
+  return [state === "leading" ? "good" : "off", state];
+}
+
+/** That none runs, and how the last one ended. */
+function Ended({ engines }) {
+  const [last] = [...engines].sort((a, b) => Date.parse(b.heartbeat_at) - Date.parse(a.heartbeat_at));
+  return html`<p class="problem">No engine runs. ${last.state === "stopped" ? `The last one was stopped at ${when(last.since)}.`
+    : `The last one was not stopped: its last heartbeat is of ${when(last.since)}.`}</p>`;
+}
+
+/** Properties: engines, outlets, problem, answered (when they were last known), at; times of the server's clock. */
 export class Engines extends Pure {
-  render({ engines, outlets, problem, at }) {
+  render({ engines, outlets, problem, answered, at }) {
+    const unknown = Boolean(problem && problem.status !== 403);
     return html`
       <section class="engines pane" aria-labelledby="engines-title">
         <header class="pane-head"><h2 id="engines-title">Engines</h2>
@@ -29,18 +48,20 @@ export class Engines extends Pure {
         <div class="pane-body">
           <p class="about">One engine of each group leads: it takes events in and writes the model. The others stand by and take
             over when its heartbeat stops.</p>
-          ${problem && html`<${Trouble} problem=${problem} refused="The engines are for administrators." />`}
-          ${engines && !engines.length && html`<p class="problem">No engine has ever run here.</p>`}
+          ${problem && !unknown && html`<${Trouble} problem=${problem} refused="The engines are for administrators." />`}
+          ${unknown && html`<p class="problem" role="alert">${problem.message}. What the engines do is not known${answered > 0 && ` since ${clock(answered)}`}.</p>`}
+          ${engines && !unknown && !engines.length && html`<p class="problem">No engine has run with this database yet.</p>`}
+          ${engines?.length > 0 && !unknown && engines.every(({ state }) => ENDED.includes(state)) && html`<${Ended} engines=${engines} />`}
           ${engines?.length > 0 && html`<table class="data">
             <caption class="sr">Engines</caption>
             <thead><tr><th scope="col">Engine</th><th scope="col">Group</th><th scope="col">State</th><th scope="col">Heartbeat</th>
               <th scope="col">Seq</th><th scope="col">Behind by</th><th scope="col">Release</th><th scope="col">Sources</th></tr></thead>
             <tbody>${engines.map((one) => {
-              const silent = one.state === "gone" || silentFor(one, at) >= SILENT;
+              const [look, word] = doing(one, at, unknown);
               return html`<tr key=${`${one.group}/${one.host}/${one.pid}`}>
                 <th scope="row">${one.host}<span class="sub">pid ${one.pid}</span></th>
                 <td data-label="Group">${one.group}</td>
-                <td data-label="State"><span class=${`state ${silent ? "bad" : one.state === "leading" ? "good" : "off"}`}>${silent && one.state !== "gone" ? `silent, was ${one.state}` : one.state}</span>
+                <td data-label="State"><span class=${`state ${look}`}>${word}</span>
                   <span class="sub">since <${Time} value=${one.since} /></span></td>
                 <td data-label="Heartbeat"><${Time} value=${one.heartbeat_at} /></td>
                 <td data-label="Seq">${one.seq === null || one.seq === undefined ? "—" : `#${number(one.seq)}`}</td>

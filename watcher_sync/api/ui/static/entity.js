@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// One entity: its fields, its relations, and what happened to it, the latest first. It follows the entity's
-// changes while it is open, or shows the entity as it was at a moment.
+// One entity: its fields, its relations, and what happened to it. It follows the entity's changes while it is open, or
+// shows the entity as it was at a moment, a deleted one as it was before its deletion.
 import { Component, createRef, html, Pure, Trouble } from "./html.js";
 import { Problem, get, query } from "./api.js";
-import { clock, count, deltaLines, isTime, number, plain, shown, words } from "./format.js";
-import { health, hasHealth, look } from "./health.js";
+import { clock, count, isTime, plain, words } from "./format.js";
+import { health, hasHealth, HEALTHS, look } from "./health.js";
+import { History } from "./history.js";
 import { Refs } from "./names.js";
 import { Relations } from "./relations.js";
+import { addressOf, addressOfEntity } from "./router.js";
 import { Time } from "./times.js";
 import { SHOWN, VnfDetail } from "./vnf_detail.js";
-
-const PAGES = 10;
 
 function Value({ kind, field, value, open, names }) {
   const reference = names?.reference(kind, field);
@@ -49,32 +49,8 @@ class Fields extends Pure {
   }
 }
 
-class History extends Pure {
-  render({ rows, more }) {
-    return html`
-      <h3>History <span class="figure">${number(rows.length)}${more ? "+" : ""}</span></h3>
-      ${!rows.length && html`<p class="none">The journal no longer reaches back to its last change.</p>`}
-      ${more && html`<p class="note">These are the first; the API has the later ones.</p>`}
-      <ol class="history">
-        ${rows.map(
-          (row) => html`<li key=${row.seq} class=${row.change}>
-            <p class="history-head"><${Time} value=${row.time} />
-              <b>${row.change}</b> <span class="event">${row.event_type}</span>
-              ${row.actor?.id && html`<span class="actor" title=${row.actor.request_id || ""}>by ${row.actor.id}</span>`}
-              <span class="seq">#${row.seq}</span></p>
-            ${row.change === "updated" &&
-            html`<ul>${deltaLines(row).map(
-              ({ field, before, after }) => html`<li key=${field}><span class="field">${words(field)}</span>${" "}
-                <span class="old">${shown(before)}</span> → <span class="new">${shown(after)}</span></li>`,
-            )}</ul>`}
-          </li>`,
-        )}
-      </ol>`;
-  }
-}
-
 export class Entity extends Component {
-  state = { entity: null, history: [], more: false, problem: null, gone: false, version: 0 };
+  state = { entity: null, problem: null, gone: false, version: 0, turn: 0, latest: undefined, end: null };
   head = createRef();
 
   componentDidMount() {
@@ -101,6 +77,7 @@ export class Entity extends Component {
     if (!own && !near) return;
     this.due ??= setTimeout(() => {
       this.due = null;
+      this.setState({ turn: this.state.turn + 1 });
       this.ask();
     }, 200);
   }
@@ -110,44 +87,45 @@ export class Entity extends Component {
     if (!path) return; // the kinds are not known yet
     const mine = (this.asked = {});
     const own = `${path}/${encodeURIComponent(id)}`;
-    const then = asOf ? `${own}?${query({ as_of: asOf })}` : own;
-    const [entity, history] = await Promise.allSettled([get(then), this.history(own)]);
-    if (mine !== this.asked) return;
-    for (const { reason } of [entity, history]) if (reason && !(reason instanceof Problem)) throw reason;
-    const gone = entity.reason?.status === 404;
-    this.setState({
-      entity: entity.value ?? null,
-      history: history.value?.rows ?? [],
-      more: history.value?.more ?? false,
-      problem: gone ? null : (entity.reason ?? history.reason ?? null),
-      gone,
-      version: this.state.version + 1,
-      kind,
-    });
-  }
-
-  async history(own) {
-    let next = `${own}/history`;
-    let rows = [];
-    for (let i = 0; i < PAGES && next; i += 1) {
-      const page = await get(next);
-      rows = rows.concat(page.history);
-      next = page.next;
+    const answer = { entity: null, problem: null, gone: false };
+    try {
+      answer.entity = await get(asOf ? `${own}?${query({ as_of: asOf })}` : own);
+    } catch (problem) {
+      if (!(problem instanceof Problem)) throw problem;
+      answer.gone = problem.status === 404;
+      if (!answer.gone) answer.problem = problem;
     }
-    return { rows: rows.reverse(), more: Boolean(next) };
+    if (mine === this.asked) this.setState({ ...answer, end: answer.entity ? null : this.state.end, version: this.state.version + 1 });
   }
 
-  render({ kind, id, open, close, paths, names, named, watch, asOf, moment }, { entity, history: all, more, problem, gone, version }) {
-    const upto = asOf ? (moment?.seq ?? Number(asOf)) : Infinity;
-    const history = all.filter(({ seq }) => seq <= upto);
+  /** The latest change is known. After a deletion, show what was there before it. */
+  latest = async (row) => {
+    this.setState({ latest: row });
+    if (row?.change !== "deleted" || this.props.asOf || this.state.end?.seq === row.seq) return;
+    const mine = this.asked;
+    const end = { seq: row.seq, time: row.time, entity: null };
+    this.setState({ end });
+    try {
+      const entity = await get(`${this.props.path}/${encodeURIComponent(this.props.id)}?${query({ as_of: row.seq - 1 })}`);
+      if (mine === this.asked) this.setState({ end: { ...end, entity } });
+    } catch (problem) {
+      if (!(problem instanceof Problem)) throw problem;
+    }
+  };
+
+  render({ kind, id, open, close, path, paths, names, named, watch, asOf, moment }, { entity: present, problem, gone, version, turn, latest, end }) {
+    const past = gone && end;
+    const entity = present ?? (past ? end.entity : null);
+    const then = asOf || (past ? String(end.seq - 1) : "");
     const name = entity?.[names.fields[kind]];
+    const upto = asOf ? (moment?.seq ?? (Number(asOf) || 0)) : 0;
     const missing = !paths[kind] && Object.keys(paths).length > 0;
     const how = entity && hasHealth(kind, entity) ? health(kind, entity) : null;
     return html`
       <aside class="entity pane" aria-labelledby="entity-title">
         <header class="pane-head">
           <div class="entity-head">
-            <p class="kind">${words(kind)}</p>
+            <p class="kind">${words(kind)}${past && ", deleted"}</p>
             <h2 id="entity-title" tabindex="-1" ref=${this.head}>${name || id}</h2>
             ${name && name !== id && html`<p class="id">${id}</p>`}
           </div>
@@ -156,14 +134,21 @@ export class Entity extends Component {
         </header>
         <div class="pane-body">
           ${problem && html`<${Trouble} problem=${problem} />`}
-          ${missing && html`<p class="note">This kind is not installed.</p>`}
-          ${gone && html`<p class="note">${asOf ? "It did not exist at this moment." : history[0]?.change === "deleted" ? `It was deleted at ${clock(history[0].time)}.` : "The model does not have it."}</p>`}
-          ${how && html`<p class="health"><span class=${`state ${how.look}`}>${how.word}</span>${how.why && kind !== "vnf_instance" && html` <span>${how.why}</span>`}</p>`}
-          ${entity && kind === "vnf_instance" && html`<${VnfDetail} vnf=${entity} kinds=${paths} names=${names} open=${open} watch=${watch} asOf=${asOf} />`}
+          ${missing && html`<p class="note">The kind ${words(kind)} is not installed. <a class="link back" href="#/topology">Back to the topology</a></p>`}
+          ${!entity && (!gone || (!asOf && latest === undefined)) && !problem && !missing && html`<p class="none" role="status">Loading…</p>`}
+          ${past && html`<p class="note">It was deleted at ${clock(end.time)}.${entity && html` Below it is <a class="link"
+            href=${addressOfEntity({ kind, id }, then)}>as it was</a> before.`}</p>`}
+          ${gone && !past && (asOf || latest !== undefined) && html`<p class="note">${asOf ? "It did not exist at this moment." : "The model does not have it."}
+            ${" "}<a class="link back" href=${addressOf({ view: "table", rest: kind })}>All ${names.plural(kind)}</a></p>`}
+          ${how && html`<dl class="health">
+            <div><dt>State</dt><dd><b>${how.word}</b>${how.meaning && html` <span class="sub">${how.meaning}</span>`}</dd></div>
+            <div><dt>Health</dt><dd><span class=${`state ${how.look}`}>${HEALTHS[how.look]}</span>${how.why && html` <span class="sub">${how.why}</span>`}</dd></div></dl>`}
+          ${entity && kind === "vnf_instance" && html`<${VnfDetail} vnf=${entity} kinds=${paths} names=${names} open=${open} watch=${watch} asOf=${then} />`}
           ${entity && kind === "vnf_instance" && html`<h3>Registration</h3>`}
           ${entity && html`<${Fields} kind=${kind} entity=${entity} open=${open} names=${names} named=${named} kinds=${paths} />`}
-          ${entity && html`<${Relations} kind=${kind} id=${id} names=${names} version=${version} open=${open} watch=${watch} asOf=${asOf} />`}
-          ${(entity || history.length > 0) && html`<${History} rows=${history} more=${more} />`}
+          ${entity && html`<${Relations} kind=${kind} id=${id} names=${names} version=${version} open=${open} watch=${watch} asOf=${then} />`}
+          ${path && (upto || !asOf) && html`<${History} key=${asOf} path=${`${path}/${encodeURIComponent(id)}/history`} turn=${turn} upto=${upto}
+            onLatest=${this.latest} kind=${kind} names=${names} named=${named} open=${open} />`}
         </div>
       </aside>`;
   }

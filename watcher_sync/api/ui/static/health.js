@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the state of an entity means: how it looks, in a word or two, and why. The only place of the page that knows.
+// The state of an entity and its health, which are two things: a synced VNF instance may have pods that crash. The only
+// place of the page that knows.
 //
 // Looks, worst first: bad (wrong), warn (wants a look), busy (in change), unknown, off, good.
 
+import { count } from "./format.js";
+
 export const LOOKS = ["bad", "warn", "busy", "unknown", "off", "good"];
+
+/** The API's word for the health of each look. */
+export const HEALTHS = { bad: "error", warn: "warning", busy: "changing", unknown: "unknown", off: "off", good: "ok" };
 
 const STATES = {
   bad: "error failed crashloopbackoff crash_looping crash-looping down unreachable disconnected unavailable out_of_range evicted",
@@ -80,10 +86,11 @@ export function meaningOf({ state, failed_operation: failed }) {
 }
 
 function vnf(entity) {
-  const crashing = (entity.vnfc_resource_info || []).filter((one) => one.pod?.flags?.length).length;
-  const found = of(entity.state, meaningOf(entity));
+  const pods = (entity.vnfc_resource_info || []).filter((one) => one.pod);
+  const crashing = pods.filter((one) => one.pod.flags?.length).length;
+  const found = { ...of(entity.state), meaning: meaningOf(entity) };
   if (!crashing) return found;
-  return told("bad", found.word, `${crashing} of its pods ${crashing === 1 ? "is" : "are"} in CrashLoopBackOff. ${found.why}`);
+  return { ...found, look: "bad", why: `${crashing} of ${count(pods.length, "pod")} ${crashing === 1 ? "crashes" : "crash"} again and again.` };
 }
 
 function instance(entity) {
@@ -107,7 +114,10 @@ const KINDS = {
   provider: (entity) => of(entity.state, entity.reason || ""),
 };
 
-/** How an entity is: `{look, word, why}`. A kind of a plugin is judged by its state, status or phase. */
+/**
+ * How an entity is: `word` says its state, `meaning` what that means; `look` is its health, and `why` the reason. A kind
+ * of a plugin is judged by its state, status or phase.
+ */
 export function health(kind, entity) {
   if (Object.hasOwn(KINDS, kind)) return KINDS[kind](entity);
   return of(entity.health ?? entity.state ?? entity.status ?? entity.phase);

@@ -4,6 +4,7 @@
 import { Problem, getPages, listIn, query } from "./api.js";
 import { html } from "./html.js";
 import { number, words } from "./format.js";
+import { addressOfEntity, whereabouts } from "./router.js";
 
 const MOST = 50;
 const KEPT = 5000;
@@ -109,7 +110,12 @@ export function Ref({ kind, id, names, open, name }) {
   const known = name ?? names.of(kind, id);
   const absence = name ? "" : names.absence(kind, id);
   if (absence) return html`<span title=${absence}>${id}</span>`;
-  return html`<button type="button" class="link" title=${id} onClick=${() => open(kind, id)}>${known || id}</button>`;
+  const beside = (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return; // another tab
+    event.preventDefault();
+    open(kind, id);
+  };
+  return html`<a class="link" href=${addressOfEntity({ kind, id }, whereabouts().asOf)} title=${id} onClick=${beside}>${known || id}</a>`;
 }
 
 /** The value of a field that is a reference: one id, or a list of them. */

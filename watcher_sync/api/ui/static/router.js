@@ -24,16 +24,17 @@ const FIRST = { view: "topology", rest: "", settings: new URLSearchParams() };
 
 function parse(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
-  const [first, second = ""] = path.split("/");
+  const [first, ...others] = path.split("/");
+  const nowhere = { place: { view: "nowhere", rest: path, settings: new URLSearchParams() }, opened: null };
   let rest;
   try {
-    rest = decodeURIComponent(second);
+    rest = decodeURIComponent(others.join("/"));
   } catch {
-    return { place: FIRST, opened: null };
+    return nowhere;
   }
   if (Object.hasOwn(VIEWS, first)) return { place: { view: first, rest, settings: new URLSearchParams(query) }, opened: null };
   if (first && rest) return { place: null, opened: { kind: first, id: rest }, settings: new URLSearchParams(query) };
-  return { place: FIRST, opened: null };
+  return first ? nowhere : { place: FIRST, opened: null };
 }
 
 /** The view and the entity that the address names; the view is null where the history does not say which one. */
@@ -52,7 +53,8 @@ function at(settings, asOf) {
   return changed;
 }
 
-const addressOfEntity = ({ kind, id }, asOf) =>
+/** The address of an entity, as of a moment or now. */
+export const addressOfEntity = ({ kind, id }, asOf) =>
   `#/${kind}/${encodeURIComponent(id)}${asOf ? `?${new URLSearchParams({ as_of: asOf })}` : ""}`;
 
 /** The address of a view. */

@@ -150,6 +150,7 @@ export class State {
     this.subscriptionsProblem = null;
     this.subscriptionsAt = 0;
     this.engines = null;
+    this.enginesAt = 0; // by the server's clock
     this.enginesProblem = null;
     this.outlets = null;
     this.outletsProblem = null;
@@ -255,6 +256,7 @@ export class State {
     if (this.enginesProblem?.status === 404) return;
     await this._part("engines", "v1/engines", (answer) => {
       this.engines = answer.engines;
+      this.enginesAt = serverTime();
     });
     await this._part("outlets", "v1/outlets", (answer) => {
       this.outlets = answer.outlets;

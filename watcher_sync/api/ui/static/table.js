@@ -2,7 +2,7 @@
 // The entities of any kind in a table, with the filters of the API and of the command line.
 import { html, Pure } from "./html.js";
 import { isTime, plain } from "./format.js";
-import { health, hasHealth, LOOKS } from "./health.js";
+import { health, hasHealth, HEALTHS, LOOKS } from "./health.js";
 import { Listing } from "./listing.js";
 import { Ref, Refs } from "./names.js";
 import { recall, remember } from "./remembered.js";
@@ -24,9 +24,11 @@ const MOST = 6;
 const IDS = 3; // of a list of references
 const LONG = 12; // characters of an id that is shown in short
 
+/** The health of an entity in a list: a word, and the reason of a problem. */
 export function Health({ kind, entity }) {
-  const { look, word, why } = health(kind, entity);
-  return html`<span class=${`state ${look}`} title=${why || null}>${word}</span>`;
+  const { look, why, meaning } = health(kind, entity);
+  const wrong = ["bad", "warn"].includes(look) && (why || meaning);
+  return html`<span class=${`state ${look}`} title=${why || meaning || null}>${HEALTHS[look]}</span>${wrong && html`<span class="sub">${wrong.split(". ")[0].replace(/\.$/, "")}</span>`}`;
 }
 
 /** Select what is before the button and copy it: without TLS, a browser has no other clipboard. */
@@ -55,14 +57,16 @@ export function Cell({ kind, field, value, names, open }) {
   return /(^|_)(id|uid)$/.test(field) && text !== "—" ? html`<${Id} text=${text} />` : text;
 }
 
-/** The first columns of every list: what it is called, and how it is. */
+/** The first columns of every list: what it is called, its state, and its health. */
 export const leading = (kind, names, open, entity) => {
   const name = entity && names.fields[kind] in entity ? names.fields[kind] : "id";
   const first = { field: name, title: name === "id" ? "id" : "name",
     cell: (row) => html`<${Ref} kind=${kind} id=${row.id} name=${row[name] || row.id} names=${names} open=${open} />` };
   const field = ["state", "status", "phase"].find((one) => entity && one in entity) ?? "health";
-  const how = { field, title: "health", cell: (row) => html`<${Health} kind=${kind} entity=${row} />` };
-  return entity && hasHealth(kind, entity) ? [first, how] : [first];
+  if (!entity || !hasHealth(kind, entity)) return [first];
+  const how = { field: "health", title: "health", cell: (row) => html`<${Health} kind=${kind} entity=${row} />` };
+  if (field === "health") return [first, how];
+  return [first, { field, title: "state", cell: (row) => health(kind, row).word }, how];
 };
 
 /** The problems first. The lists of the API have no such order: no index has the severity of a state. */

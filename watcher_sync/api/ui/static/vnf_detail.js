@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One VNF instance: what its state means, its levels, its VDUs, the pods behind its vnfcs, and its operations.
+// One VNF instance: its levels, its VDUs, the pods behind its vnfcs, and its operations.
 import { Asking } from "./asking.js";
 import { getPages } from "./api.js";
 import { html } from "./html.js";
 import { plain, words } from "./format.js";
-import { meaningOf } from "./health.js";
 import { askLeases, Lease } from "./leases.js";
 import { askWorkloads, levelsOf, Replicas, vdusOf } from "./vdus.js";
 import { Ref } from "./names.js";
@@ -75,7 +74,6 @@ export class VnfDetail extends Asking {
 
   render({ vnf, names, open, asOf }, { workloads, lease, operations }) {
     return html`
-      <p class="meaning"><b class="sr">Meaning: </b>${meaningOf(vnf)}</p>
       <h3>Levels</h3>
       ${levelsOf(vnf).length === 0 && html`<p class="none">No aspect scales it.</p>`}
       <dl class="fields">${levelsOf(vnf).map(({ aspect, text, off }) => html`<div key=${aspect}><dt>${aspect}</dt>

@@ -565,6 +565,7 @@ def _create_status() -> None:
         sa.Column("seq", sa.BigInteger(), nullable=False),
         sa.Column("lag_seconds", sa.Double(), nullable=False),
         sa.Column("sources", JsonDocument(), nullable=False),
+        sa.Column("stopped_at", UtcDateTime()),
         sa.PrimaryKeyConstraint("id"),
         **_OPTIONS,
     )
