@@ -89,18 +89,23 @@ def run(options: argparse.Namespace, limits: Limits = LIMITS) -> int:
     with (
         run_folder(options) as (folder, keep),
         until_interrupted() as interrupted,
-        existing,
-        Dcm.begun(options, limits, folder / "nats") as dcm,
-        Kubernetes.begun(options, limits, folder) as kubernetes,
-        Webhooks.begun(options, limits) as webhooks,
+        contextlib.ExitStack() as running,
     ):
-        demo = _Demo(options, limits, folder, existing, dcm, kubernetes, webhooks)
+        output = DemoOutput(folder / "outcome")
+        with output.step("the simulated systems"):
+            begun = running.enter_context
+            begun(existing)
+            dcm = begun(Dcm.begun(options, limits, folder / "nats"))
+            kubernetes = begun(Kubernetes.begun(options, limits, folder))
+            webhooks = begun(Webhooks.begun(options, limits))
+        with output.step("database, engine and API"):
+            demo = _Demo(options, limits, folder, output, existing, dcm, kubernetes, webhooks)
         try:
             status = demo.judge(demo.play(interrupted))
         except WatcherSyncError:
             keep.set()
             raise
-        if status or demo.output.is_lost:
+        if status or output.is_lost:
             keep.set()
         return status
 
@@ -113,6 +118,7 @@ class _Demo:
         options: argparse.Namespace,
         limits: Limits,
         folder: pathlib.Path,
+        output: DemoOutput,
         existing: ExistingCloud,
         dcm: Dcm,
         kubernetes: Kubernetes,
@@ -122,8 +128,7 @@ class _Demo:
         """Seconds from the beginning to the end of the simulation, including the start once that is over."""
         self._limits = limits
         terminal = Console().is_terminal
-        self.output = DemoOutput(folder / "outcome")
-        self._console = Console(file=self.output, highlight=False, soft_wrap=not terminal)
+        self._console = Console(file=output, highlight=False, soft_wrap=not terminal)
         self._plain = options.plain or not terminal
         self._folder = folder
         self._kept = bool(options.state_path or options.keep)

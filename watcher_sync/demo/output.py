@@ -7,11 +7,14 @@ to stderr, and to a file if stderr is gone, too.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import pathlib
 import re
 import sys
+import time
+from collections.abc import Iterator
 from typing import Final, TextIO
 
 _STYLE: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -39,6 +42,14 @@ class DemoOutput(io.TextIOBase):
     def isatty(self) -> bool:
         """Whether stdout is a terminal."""
         return self._first.isatty()
+
+    @contextlib.contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        """A line that says what the block starts, and how long it took."""
+        began = time.monotonic()
+        self.write(f"start: {what} ... ")
+        yield
+        self.write(f"{time.monotonic() - began:.0f} s\n")
 
     def write(self, text: str) -> int:
         """Write and flush."""
