@@ -128,7 +128,7 @@ class _Demo:
         """Seconds from the beginning to the end of the simulation, including the start once that is over."""
         self._limits = limits
         terminal = Console().is_terminal
-        self._console = Console(file=output, highlight=False, soft_wrap=not terminal)
+        self._console = Console(file=output, highlight=False, soft_wrap=not terminal)  # type: ignore[arg-type]
         self._plain = options.plain or not terminal
         self._folder = folder
         self._kept = bool(options.state_path or options.keep)
@@ -236,7 +236,7 @@ class _Demo:
         due = 0.0
         if not self._plain:
             screen = DemoScreen(commands=self._suggested_commands(), page=self._api.url)
-            console = Console(file=DemoOutput(None), highlight=False)
+            console = Console(file=DemoOutput(None), highlight=False)  # type: ignore[arg-type]
             with Live(screen, console=console, auto_refresh=False, screen=True) as picture:
 
                 def draw(phase: str, *, last: bool = False) -> None:
