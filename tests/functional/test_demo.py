@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -61,6 +63,15 @@ def manage(config: pathlib.Path, *command: str) -> str:
     return done.stdout
 
 
+@pytest.fixture(autouse=True)
+def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> pathlib.Path:
+    """Where the demo makes its folders. A run that fails leaves its own."""
+    folders = tmp_path / "folders"
+    folders.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folders))
+    return folders
+
+
 @pytest.fixture
 def running(tmp_path: pathlib.Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Starts a demo that goes on; what is left of it is killed after the test."""
@@ -87,12 +98,11 @@ def running(tmp_path: pathlib.Path) -> Iterator[Callable[..., subprocess.Popen[s
 
 
 def test_it_ends_in_time_with_a_model_equal_to_the_cloud_and_leaves_nothing_behind(
-    running: Callable[..., subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+    running: Callable[..., subprocess.Popen[str]], folders: pathlib.Path
 ) -> None:
     """The page and the API answer meanwhile."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
     port = free_port()
-    process = running("--for", f"{min(deadline(8), 20):.0f}", "--plain", "--port", str(port))
+    process = running("--for", f"{min(deadline(8), 20):.0f}", "--plain", "--port", str(port), "--poison", "5")
     url = f"http://127.0.0.1:{port}"
     with urllib.request.urlopen(f"{url}/", timeout=deadline(60)) as page:
         assert "watcher_sync" in page.read().decode()
@@ -110,7 +120,43 @@ def test_it_ends_in_time_with_a_model_equal_to_the_cloud_and_leaves_nothing_behi
     assert re.search(r"^Webhooks +amf-resources: [1-9]\d* deliveries, [1-9]\d* resources in", output, re.MULTILINE)
     assert "rror" not in output
     assert "Warning" not in output
-    assert list(tmp_path.iterdir()) == []
+    assert list(folders.iterdir()) == []
+    lags = [int(lag.replace(",", "")) for lag in re.findall(r"lag (?:was at most )?([\d,]+)[,\n]", output)]
+    assert len(lags) > 3
+    assert max(lags) <= 50
+
+
+PROOF = re.compile(r"^Equal +\d", re.MULTILINE)
+
+
+def test_behind_a_tee_that_ctrl_c_ends_the_proof_is_on_stderr(folders: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Ctrl-C reaches the whole process group. A double press is one wish."""
+    log, errors = tmp_path / "log", tmp_path / "errors"
+    shell = f"{shlex.join([str(BIN / 'watcher-sync'), 'demo', *SMALL])} 2>{errors} | tee {log}"
+    process = subprocess.Popen(["bash", "-c", shell], start_new_session=True, stdout=subprocess.DEVNULL)
+    wait_until(lambda: log.exists() and "the cloud runs" in log.read_text(), 120)
+    for _ in range(2):
+        os.killpg(process.pid, signal.SIGINT)
+    process.wait(deadline(170))
+    assert PROOF.search(errors.read_text())
+    assert list(folders.iterdir()) == []
+
+
+@pytest.mark.parametrize("picture", [True, False])
+def test_of_a_closed_terminal_the_proof_is_in_a_file_of_the_run(folders: pathlib.Path, *, picture: bool) -> None:
+    """The shell of a terminal repeats its SIGHUP."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(BIN / "watcher-sync", ["watcher-sync", "demo", *SMALL[picture:]])
+    seen = b""
+    while b"the cloud runs" not in seen:
+        seen += os.read(terminal, 65_536)
+    os.close(terminal)
+    os.kill(pid, signal.SIGHUP)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, os.waitstatus_to_exitcode(status)
+    (folder,) = folders.iterdir()
+    assert PROOF.search((folder / "outcome").read_text())
 
 
 def members_of_the_cluster(url: str) -> dict[str, dict[str, int]]:

@@ -100,16 +100,13 @@ def make_reconcilers(
     conf: cfg.ConfigOpts,
     store: Store,
     dispatcher: Dispatcher,
-    *,
-    now: Callable[[], datetime.datetime] = utc_now,
 ) -> list[Reconciler]:
     """The installed reconcilers for a process without a replica, which reads the tables.
 
-    :param now: the clock of the systems that are compared.
     :raises ConfigError: the configuration cannot work.
     """
     view = TableView(store.database, store.tables, store.kinds)
-    return load_reconcilers(conf, make_context(conf, store, dispatcher, lambda: view, now=now))
+    return load_reconcilers(conf, make_context(conf, store, dispatcher, lambda: view))
 
 
 def make_context(
@@ -120,7 +117,6 @@ def make_context(
     *,
     last_seen: Callable[[str], datetime.datetime | None] = lambda _host: None,
     doubts: Doubts | None = None,
-    now: Callable[[], datetime.datetime] = utc_now,
 ) -> Context:
     """The dependencies that the reconcilers of a process share.
 
@@ -137,7 +133,7 @@ def make_context(
         notifications=Notifications(conf),
         liveness=LivenessWriter(writes, last_seen=last_seen),
         doubts=doubts if doubts is not None else Doubts(),
-        now=now,
+        now=utc_now,
     )
 
 

@@ -17,6 +17,7 @@
 ``nats_server``        Runs a NATS server, and publishes to its stream
 ``network_functions``  The workloads of a small cluster, and their registrations as VNF instances
 ``outcome``            The figures of a run: those that the API does not serve, and what is printed at the end
+``output``             Where the demo prints, whatever its terminal does
 ``receiver``           Receives webhooks, verifies them, and applies them to a view of its own
 ``run_folder``         The folder of one run, with its configuration file, log and database
 ``screen``             What the demo draws in addition to ``top``, or prints as a line

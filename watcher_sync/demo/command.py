@@ -31,8 +31,8 @@ class Demo(Command):
             help="a cluster with VNF instances, and life-cycle managers (default: yes)")  # fmt: skip
         add("--webhooks", action=argparse.BooleanOptionalAction, default=True,
             help="subscriptions, an outlet, and a receiver of their webhooks (default: yes)")  # fmt: skip
-        add("--rate", type=float, default=150.0, metavar="N",
-            help="notifications a second once booted, 0 = as many as possible (default %(default)g)")  # fmt: skip
+        add("--rate", type=float, default=20.0, metavar="N",
+            help="notifications a second, 0 = as many as the engine reads (default %(default)g)")  # fmt: skip
         add("--seed", type=int, default=7, metavar="N", help="another seed is another history (default %(default)s)")
         add("--poison", type=_percent, default=1.0, metavar="PERCENT",
             help="broken messages that belong into quarantine (default %(default)g)")  # fmt: skip

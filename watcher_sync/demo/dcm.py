@@ -26,6 +26,7 @@ from watcher_sync.demo.limits import Limits
 from watcher_sync.demo.live_providers import LiveProviders, Straight, ThroughStream
 from watcher_sync.demo.nats_server import DURABLE, STREAM, SUBJECTS, ControlPlane, find_server, serving
 from watcher_sync.exceptions import WatcherSyncError
+from watcher_sync.reconcile.base import utc_now
 from watcher_sync.sources.base import Source
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.dcm.providers import UNTOLD, ProviderSimulator
@@ -114,7 +115,7 @@ class Dcm:
         options = self._options
         way = ThroughStream(self._control_plane) if self._control_plane is not None else Straight(self._source)
         self._providers = LiveProviders(
-            ProviderSimulator(seed=options.seed, instances=options.service_instances),
+            ProviderSimulator(seed=options.seed, instances=options.service_instances, clock=utc_now),
             way,
             _poster(conf, store),
             rate=options.rate * _SHARE or None,

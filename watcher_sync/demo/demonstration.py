@@ -47,6 +47,7 @@ from watcher_sync.demo.kubernetes import SOURCE as CLUSTER
 from watcher_sync.demo.kubernetes import Kubernetes
 from watcher_sync.demo.limits import LIMITS, DemoFailed, Limits, until_interrupted
 from watcher_sync.demo.outcome import FigureWatch, Outcome, tell_outcome
+from watcher_sync.demo.output import DemoOutput
 from watcher_sync.demo.run_folder import configure, run_folder
 from watcher_sync.demo.screen import DemoFigures, DemoScreen, plain_line
 from watcher_sync.demo.webhooks import Webhooks
@@ -64,8 +65,10 @@ _PICTURE: Final = 1.0
 """Seconds between two requests of what ``top`` draws."""
 _LINE: Final = 2.0
 """Seconds between two lines."""
-_MOST_AHEAD: Final = 2000
-"""Events that the cloud may be ahead of the commits before it waits."""
+_MOST_AHEAD: Final = 40
+"""Events that the simulated systems are ahead of the commits before they wait; a real cloud does not wait."""
+_FASTEST_AHEAD: Final = 2000
+"""The same, where they publish as fast as the engine reads."""
 _UNTOLD: Final = demo_dcm.UNTOLD | demo_kubernetes.UNTOLD
 
 
@@ -86,18 +89,23 @@ def run(options: argparse.Namespace, limits: Limits = LIMITS) -> int:
     with (
         run_folder(options) as (folder, keep),
         until_interrupted() as interrupted,
-        existing,
-        Dcm.begun(options, limits, folder / "nats") as dcm,
-        Kubernetes.begun(options, limits, folder) as kubernetes,
-        Webhooks.begun(options, limits) as webhooks,
+        contextlib.ExitStack() as running,
     ):
-        demo = _Demo(options, limits, folder, existing, dcm, kubernetes, webhooks)
+        output = DemoOutput(folder / "outcome")
+        with output.step("the simulated systems"):
+            begun = running.enter_context
+            begun(existing)
+            dcm = begun(Dcm.begun(options, limits, folder / "nats"))
+            kubernetes = begun(Kubernetes.begun(options, limits, folder))
+            webhooks = begun(Webhooks.begun(options, limits))
+        with output.step("database, engine and API"):
+            demo = _Demo(options, limits, folder, output, existing, dcm, kubernetes, webhooks)
         try:
             status = demo.judge(demo.play(interrupted))
         except WatcherSyncError:
             keep.set()
             raise
-        if status:
+        if status or output.is_lost:
             keep.set()
         return status
 
@@ -110,6 +118,7 @@ class _Demo:
         options: argparse.Namespace,
         limits: Limits,
         folder: pathlib.Path,
+        output: DemoOutput,
         existing: ExistingCloud,
         dcm: Dcm,
         kubernetes: Kubernetes,
@@ -119,7 +128,7 @@ class _Demo:
         """Seconds from the beginning to the end of the simulation, including the start once that is over."""
         self._limits = limits
         terminal = Console().is_terminal
-        self._console = Console(highlight=False, soft_wrap=not terminal)
+        self._console = Console(file=output, highlight=False, soft_wrap=not terminal)  # type: ignore[arg-type]
         self._plain = options.plain or not terminal
         self._folder = folder
         self._kept = bool(options.state_path or options.keep)
@@ -140,14 +149,12 @@ class _Demo:
             rate=options.rate or None,
             poison_percent=options.poison,
             disorder=options.disorder,
-            held_back=lambda: self._cloud.published - self._watch.committed("nova") > _MOST_AHEAD,
+            held_back=self._is_ahead,
             seed=options.seed,
         )
-        self._dcm.prepare(
-            self._conf,
-            open_store(self._conf),
-            held_back=lambda: self._dcm.published - self._watch.committed("dcm") > _MOST_AHEAD,
-        )
+        self._dcm.prepare(self._conf, open_store(self._conf), held_back=self._is_ahead)
+        self._most_ahead = _MOST_AHEAD if options.rate else _FASTEST_AHEAD
+        self._highest_lag = 0
         self._existed = ""
         self._engine_failure: Exception | None = None
         self._thread = threading.Thread(target=self._run_engine, name="engine", daemon=True)
@@ -177,7 +184,7 @@ class _Demo:
                 "stopping",
                 self._limits.stop,
                 "the simulated systems do not end",
-                progress=lambda: self._cloud.published + self._dcm.published,
+                progress=self._published,
             )
             self._kubernetes.stop()
             self._supervise()
@@ -201,7 +208,8 @@ class _Demo:
         """Load the tables, compare, say what came out; the exit status."""
         snapshot = self._reader.load().snapshot()
         outcome = Outcome(
-            published=self._cloud.published + self._dcm.published,
+            published=self._published(),
+            highest_lag=self._highest_lag,
             seconds=self._seconds,
             repeated=self._cloud.repeated + self._dcm.repeated,
             poisoned=self._cloud.poisoned + self._dcm.poisoned,
@@ -228,7 +236,8 @@ class _Demo:
         due = 0.0
         if not self._plain:
             screen = DemoScreen(commands=self._suggested_commands(), page=self._api.url)
-            with Live(screen, console=Console(highlight=False), auto_refresh=False, screen=True) as picture:
+            console = Console(file=DemoOutput(None), highlight=False)  # type: ignore[arg-type]
+            with Live(screen, console=console, auto_refresh=False, screen=True) as picture:
 
                 def draw(phase: str, *, last: bool = False) -> None:
                     nonlocal due
@@ -251,7 +260,6 @@ class _Demo:
             if last or time.monotonic() >= due:
                 due = time.monotonic() + _LINE
                 self._console.print(plain_line(self._figures(phase), stats.refresh()))
-                sys.stdout.flush()
 
         yield tell
 
@@ -261,7 +269,7 @@ class _Demo:
             length=self._length,
             phase=phase,
             # The cluster does not count its events, so those of the watch have no lag.
-            published=self._cloud.published + self._dcm.published + self._watch.committed(CLUSTER),
+            published=self._published() + self._watch.committed(CLUSTER),
             committed=self._watch.committed(),
             outcomes=self._engine.stats.as_dict(),
             quarantined=self._watch.quarantined(),
@@ -359,6 +367,15 @@ class _Demo:
     def _listening(self) -> bool:
         states = [status.state for status in self._engine.source_status().values()]
         return bool(states) and all(state is SourceState.CONNECTED for state in states)
+
+    def _published(self) -> int:
+        return self._cloud.published + self._dcm.published
+
+    def _is_ahead(self) -> bool:
+        """Whether the simulated systems have to wait for the engine. Any of their threads may ask."""
+        lag = self._published() - self._watch.committed("nova") - self._watch.committed("dcm")
+        self._highest_lag = max(self._highest_lag, lag)
+        return lag >= self._most_ahead
 
     def _has_published_all(self) -> bool:
         """Stop the cloud and the providers, and return whether they ended. The truth changes until then."""

@@ -38,7 +38,7 @@ providers = placement
 interval = 5
 """
 _BOOT_SECONDS: Final = 0.3
-"""Simulated time in which one server boots, about."""
+"""Simulated time in which one server boots, about. The last ones boot in less than a minute."""
 _PAUSE_SECONDS: Final = 0.5
 """Between two repetitions."""
 
@@ -48,7 +48,7 @@ class ExistingCloud:
 
     def __init__(self, *, seed: int, hosts: int, instances: int) -> None:
         """:raises ValueError: for fewer than 3 hosts."""
-        start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=_BOOT_SECONDS * instances)
+        start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=_BOOT_SECONDS * instances + 60)
         self.simulator = CloudSimulator(seed=seed, hosts=hosts, instances=instances, start=start.replace(microsecond=0))
         self._inventory: SimulatedInventory = inventory_of(self.simulator)
         self._openstack = FakeOpenStack(self._inventory)
@@ -58,6 +58,7 @@ class ExistingCloud:
     def __enter__(self) -> Self:
         for _ in self.simulator.populate():
             pass  # what happened before the demo listens
+        self.simulator.follow(time.time)
         self._openstack.start()
         return self
 
@@ -85,15 +86,11 @@ class ExistingCloud:
         :param seconds: for each comparison, on an idle reference machine.
         :raises ReconcileError: when the fake cannot be listed, or no comparison is complete in time.
         """
-        made = make_reconcilers(conf, store, load_handlers(conf), now=self._now)
+        made = make_reconcilers(conf, store, load_handlers(conf))
         reconcilers = {one.name: one for one in made}
         for name in ("nova", "capacity"):  # a host has to exist before it has capacity
             for scope in reconcilers[name].scopes():
                 self._run(reconcilers[name], scope, deadline(seconds))
-
-    def _now(self) -> datetime.datetime:
-        """The time of the cloud, whose simulated clock runs ahead when events are published faster than they happen."""
-        return max(datetime.datetime.now(datetime.UTC), self.simulator.now)
 
     def _run(self, reconciler: Reconciler, scope: str, seconds: float) -> None:
         until = time.monotonic() + seconds

@@ -46,7 +46,7 @@ kubeconfig = {{kubeconfig}}
 cluster = {SOURCE}
 """
 
-_SHARE: Final = 0.02
+_SHARE: Final = 0.05
 """Accidents of the cluster for a notification of the cloud."""
 _FASTEST: Final = 20.0
 """Accidents a second, where the cloud goes as fast as it can."""

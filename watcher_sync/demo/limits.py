@@ -46,13 +46,17 @@ class DemoFailed(WatcherSyncError):
 
 @contextlib.contextmanager
 def until_interrupted() -> Iterator[threading.Event]:
-    """Set by the first Ctrl-C, SIGTERM or closed terminal; the second one raises Interrupted."""
-    interrupted = threading.Event()
+    """Set by the first Ctrl-C, SIGTERM or closed terminal. The third Ctrl-C raises Interrupted.
 
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        if interrupted.is_set():
-            raise Interrupted
+    Two may be one decision of the user: a double press, or a shell that repeats the SIGHUP of its terminal.
+    """
+    interrupted = threading.Event()
+    left = iter((False, False))
+
+    def handle(number: int, _frame: FrameType | None) -> None:
         interrupted.set()
+        if number == signal.SIGINT and next(left, True):
+            raise Interrupted
 
     wanted = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
     before = {number: signal.signal(number, handle) for number in wanted}

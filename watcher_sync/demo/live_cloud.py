@@ -5,7 +5,7 @@ The bus is kombu's in-memory transport (``kombu+memory:////``), which has Rabbit
 message is lost if it is published before a listener has bound its queue, as on any bus.
 
 Guarantee: after :meth:`LiveCloud.stop`, each notification that the simulator made was published at least once. Bad
-input and disorder do not change the truth. ``held_back`` limits how far the cloud runs ahead.
+input and disorder do not change the truth. ``held_back`` limits how far the cloud runs ahead, at its end, too.
 
 One thread runs the simulator and publishes. Any thread may read the counts.
 """
@@ -32,7 +32,8 @@ from watcher_sync.testing.poison import poison
 TRANSPORT_URL: Final = "kombu+memory:////"
 """Where to listen, for oslo.messaging."""
 
-_PORTION: Final = 50
+_PORTION: Final = 25
+"""Notifications that are made at once, so that their order can differ from the order of publication."""
 _LARGEST: Final = 1 << 16
 
 
@@ -42,7 +43,7 @@ class LiveCloud:
     :param rate: notifications a second; None: as fast as it goes.
     :param poison_percent: bodies that belong into quarantine, in percent of the notifications.
     :param disorder: whether some notifications come out of order, and some twice.
-    :param held_back: asked between two portions; the cloud waits while it returns True.
+    :param held_back: asked before each notification; the cloud waits while it returns True.
     :param seed: decides the disorder and the poison.
     """
 
@@ -103,10 +104,9 @@ class LiveCloud:
             stream = self._disordered(stream)
         if rate is not None:
             stream = pace(stream, rate, clock=time.monotonic, sleep=self._stopping.wait)
-        for number, event in enumerate(stream):
-            if number % _PORTION == 0:
-                while self._held_back() and not self._stopping.wait(0.02):
-                    pass
+        for event in stream:
+            while self._held_back():
+                time.sleep(0.01)
             self._publish(producer, _body(event), event["priority"].lower())
             if self._rng.random() < self._poison_share:
                 self._publish(producer, next(self._bad_bodies), "info")

@@ -88,7 +88,7 @@ class LiveProviders:
     :param rate: steps a second; None: as fast as it goes.
     :param poison_percent: malformed messages, in percent of the messages.
     :param disorder: whether some come out of order and some twice, where the way allows it.
-    :param held_back: asked between two portions; nothing is published while it returns True.
+    :param held_back: asked before each step; nothing is published while it returns True.
     :param seed: decides the disorder and what is malformed.
     """
 
@@ -150,10 +150,9 @@ class LiveProviders:
                 stream = self._disordered(stream)
             if self._rate is not None:
                 stream = pace(stream, self._rate, clock=time.monotonic, sleep=self._stopping.wait)
-            for number, step in enumerate(stream):
-                if number % _PORTION == 0:
-                    while self._held_back() and not self._stopping.wait(0.02):
-                        pass
+            for step in stream:
+                while self._held_back():
+                    time.sleep(0.01)
                 self._do(step)
             for step in self._simulator.settle():
                 self._do(step)

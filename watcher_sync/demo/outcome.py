@@ -67,6 +67,8 @@ class Outcome:
 
     published: int
     """Messages, those that came twice and those that were broken among them."""
+    highest_lag: int
+    """The most messages that were published and not committed yet."""
     seconds: float
     repeated: int
     poisoned: int
@@ -97,7 +99,8 @@ def tell_outcome(
     say(f"Published  {outcome.published:,} messages in {outcome.seconds:.0f} s; {outcome.repeated:,} of them "
         f"came twice, {outcome.poisoned:,} were broken; DCM's came {outcome.dcm_way}")  # fmt: skip
     say(f"Reconciled {outcome.existed}; {outcome.repaired:,} differences after the last message")
-    say("Committed  " + ", ".join(f"{name} {n:,}" for name, n in outcome.outcomes.items() if name != "read" and n))
+    say("Committed  " + ", ".join(f"{name} {n:,}" for name, n in outcome.outcomes.items() if name != "read" and n)
+        + f"; the lag was at most {outcome.highest_lag:,}")  # fmt: skip
     say(f"Model      {', '.join(f'{kind} {n:,}' for kind, n in entities.items())}; journal at seq "
         f"{snapshot.generation:,}; {outcome.quarantined:,} different messages in quarantine")  # fmt: skip
     for line in outcome.lines:

@@ -26,8 +26,6 @@ state_path = {state_path}
 
 [engine]
 enabled_sources = {sources}
-# Simulated time may run faster than the time of this system.
-max_clock_skew = 31536000
 # Its report writes all stacks to stderr, where a missed limit is one line.
 event_watchdog = 0
 

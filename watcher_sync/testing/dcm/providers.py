@@ -19,7 +19,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -95,6 +95,7 @@ class ProviderSimulator:
     :param late: fraction (0..1) of the instances that the API makes only after their provider spoke of them.
     :param health: fraction of the messages that are an agent's word about a provider.
     :param start: when the history begins, aware UTC.
+    :param clock: writes the times instead, aware UTC; the history is the same but for its times.
     """
 
     def __init__(
@@ -106,12 +107,14 @@ class ProviderSimulator:
         late: float = 0.2,
         health: float = 0.02,
         start: datetime.datetime = dcm.NOON,
+        clock: Callable[[], datetime.datetime] | None = None,
     ) -> None:
         self._rng = random.Random(seed)
         self._target = instances
         self._late = late
         self._health = health
         self._now = start
+        self._clock = clock
         self._sequence = itertools.count(1)
         self._providers = [self._provider(i) for i in range(providers)]
         self._instances: list[_Instance] = []
@@ -159,7 +162,8 @@ class ProviderSimulator:
 
     def _run(self) -> Iterator[Step]:
         while True:
-            self._now += datetime.timedelta(microseconds=self._rng.randint(1_000, 900_000))
+            passed = self._now + datetime.timedelta(microseconds=self._rng.randint(1_000, 900_000))
+            self._now = passed if self._clock is None else self._clock()
             for entry in [entry for entry in self._waiting if entry[0] <= 0]:
                 self._waiting.remove(entry)
                 yield self._make(entry[1])

@@ -123,10 +123,12 @@ class CloudSimulator:
             self._plane.hosts.append(self._host(i, hosts, undeclared, legacy))
         self._stream = self._live()
 
-    @property
-    def now(self) -> datetime.datetime:
-        """The simulated time, aware UTC."""
-        return datetime.datetime.fromtimestamp(self._plane.now / 1_000_000, datetime.UTC)
+    def follow(self, clock: Callable[[], float]) -> None:
+        """From here on, write the times of a clock. The history is the same but for its times.
+
+        :param clock: seconds since 1970, such as ``time.time``.
+        """
+        self._plane.clock = lambda: int(clock() * 1_000_000)
 
     def populate(self) -> Iterator[Document]:
         """The events until all hosts, aggregates and the first servers are there; none when they are."""

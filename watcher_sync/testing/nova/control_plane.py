@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime
 import random
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from watcher_sync.testing.ledger import Ledger
@@ -88,7 +88,9 @@ class ControlPlane:
         self.starts = starts
         self.notify_on_state_change = notify_on_state_change
         self.now = (start - _EPOCH) // datetime.timedelta(microseconds=1)
-        """Microseconds since 1970."""
+        """Microseconds since 1970; decides the order of what happens."""
+        self.clock: Callable[[], int] | None = None
+        """What the services write as the time, in microseconds since 1970; None: :attr:`now`."""
         self._skew = int(clock_skew * 1_000_000)
         self._offsets: dict[str, int] = {}
         self._texts: tuple[int, str, str] = (-1, "", "")
@@ -98,7 +100,7 @@ class ControlPlane:
 
     def second(self, publisher: str = API) -> str:
         """The time as a process writes it into the database, by its own clock."""
-        return self._clock(self.now + self._offset(publisher))[1]
+        return self._clock(self._time() + self._offset(publisher))[1]
 
     def new_id(self) -> str:
         """A uuid that the seed decides."""
@@ -285,13 +287,18 @@ class ControlPlane:
 
     def _envelope(self, publisher: str, *, clock: str | None = None) -> dict[str, Any]:
         """:param clock: the publisher on whose machine the event was made, if it speaks in another one's name."""
-        self._published = self.now = max(self.now, self._published + 1)
-        moment = self.now + self._offset(clock or publisher)
+        self._published = max(self._time(), self._published + 1)
+        if self.clock is None:
+            self.now = self._published
+        moment = self._published + self._offset(clock or publisher)
         timestamp = f"{self._clock(moment)[0]}.{moment % 1_000_000:06d}"
         number = self._number = self._number + 1
         mixed = number * 0x9E37_79B9_7F4A_7C15 & 0xFFFF_FFFF_FFFF_FFFF  # no order of publication in the ids
         message_id = f"{self._message_ids}-{mixed >> 48:04x}-{mixed & 0xFFFF_FFFF_FFFF:012x}"
         return {"message_id": message_id, "publisher_id": publisher, "timestamp": timestamp}
+
+    def _time(self) -> int:
+        return self.now if self.clock is None else self.clock()
 
     def _offset(self, publisher: str) -> int:
         """How far the clock of the publisher's machine is from the true time, in microseconds."""
