@@ -8,15 +8,19 @@ the process.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import EntryPoint
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from oslo_config import cfg
 from stevedore import ExtensionManager
 
 from watcher_sync.exceptions import ConfigError, described, interrupts
+
+_FILE: Final = re.compile(r" from LocationInfo\(.*detail='(?P<file>[^']*)'\)")
+_NO_NUMBER: Final = re.compile(r"(?:invalid literal for int\(\) with base 10|could not convert string to float): ")
 
 T = TypeVar("T")
 
@@ -52,16 +56,28 @@ def load_plugins(
     return found
 
 
+def read_group(group: Mapping[str, Any], section: str) -> None:
+    """Reads each option of a section.
+
+    :raises ConfigError: a value is wrong; the message names the file, the section and the option.
+    """
+    for name in group:
+        try:
+            group[name]
+        except cfg.Error as exc:
+            text = " ".join(str(exc).split())
+            file = _FILE.search(text)
+            reason = _NO_NUMBER.sub("it has to be a number, not ", text.partition(" is not valid: ")[2] or text)
+            raise ConfigError(f"{file['file'] + ': ' if file else ''}[{section}] {name}: {reason}") from None
+
+
 def register_options(conf: cfg.ConfigOpts, options: Sequence[cfg.Opt], section: str) -> None:
     """Register the options of a plugin, and read each of them once.
 
     :raises ConfigError: a value is wrong; the message names the option.
     """
     conf.register_opts(options, group=section)
-    try:
-        list(conf[section].values())
-    except cfg.Error as exc:
-        raise ConfigError(f"[{section}] {' '.join(str(exc).split())}") from None
+    read_group(conf[section], section)
 
 
 def plugin_names(namespace: str) -> list[str]:

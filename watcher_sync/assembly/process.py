@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import difflib
 import faulthandler
 import gc
 import glob
@@ -12,6 +13,7 @@ import importlib.metadata
 import io
 import logging as stdlib_logging
 import os
+import re
 import resource
 import signal
 import sys
@@ -28,6 +30,7 @@ from watcher_sync.assembly import safe_logging
 from watcher_sync.conf import cloud_account, keystone, opts, reconcile_nova, strict
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, WatcherSyncError
+from watcher_sync.plugins import read_group
 from watcher_sync.storage.database import file_modes
 
 if TYPE_CHECKING:
@@ -96,7 +99,12 @@ def make_conf(
         conf.set_default("use_stderr", True)
         if not conf.debug:
             conf.set_default("default_log_levels", [*_LIBRARY_LOG_LEVELS, "watcher_sync=WARN"])
-    logging.setup(conf, PROJECT)
+    try:
+        logging.setup(conf, PROJECT)
+    except OSError as exc:
+        raise ConfigError(f"[DEFAULT] log_file or log_dir: {exc.filename}: {exc.strerror}") from None
+    except logging.LogConfigError as exc:
+        raise ConfigError(f"[DEFAULT] log_config_append: {exc}") from None
     _restrict_log_files()
     safe_logging.install()
     return conf
@@ -301,19 +309,34 @@ def _read(conf: cfg.ConfigOpts, argv: Sequence[str], prog: str) -> None:
     except OSError as exc:
         raise ConfigError(str(exc)) from None
     except SystemExit as exc:
-        # oslo.config exits this way when a file has a wrong value for an option of the command line.
-        if exc.code != 1:
-            sys.stderr.write(messages.getvalue())
-            raise
-        raise ConfigError(" ".join(messages.getvalue().split())) from None
+        text = " ".join(messages.getvalue().split())
+        if exc.code == 1:  # a file has a wrong value for an option of the command line
+            raise ConfigError(text) from None
+        if exc.code == 2:
+            raise ConfigError(_usage_error(text.partition(" error: ")[2], prog)) from None
+        raise
     sys.stderr.write(messages.getvalue())
 
 
+def _usage_error(text: str, prog: str) -> str:
+    """The error of a wrong command line, with a hint.
+
+    :param text: what argparse says.
+    """
+    choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", text)
+    near = difflib.get_close_matches(choice[1], choice[2].replace("'", "").split(", "), n=1) if choice else []
+    if choice and near:
+        return f"there is no {choice[1]!r}; did you mean {near[0]}?"
+    is_late = text.startswith("unrecognized arguments: --config-")
+    return f"{text}; {'it precedes the command' if is_late else f'see {prog} --help'}"
+
+
 def _read_all(conf: cfg.ConfigOpts) -> None:
-    """Read every option once, so that a wrong value raises now and not at its first use."""
-    for value in conf.values():
+    """:raises ConfigError: an option has a wrong value."""
+    read_group(conf, "DEFAULT")
+    for name, value in conf.items():
         if isinstance(value, cfg.ConfigOpts.GroupAttr):
-            list(value.values())
+            read_group(value, name)
 
 
 _M_MMAP_THRESHOLD: Final = -3

@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +19,14 @@ from watcher_sync.client.export_formats import Column, columns_of
 from watcher_sync.client.models import Change, Entity
 from watcher_sync.client.paging import D, Reading, converted
 from watcher_sync.client.transport import RepeatedParameter, SuccessResponse, Transport, segment
+
+_ALSO_CALLED: Final = {
+    "server": "instance",
+    "host": "compute_node",
+    "hypervisor": "compute_node",
+    "vnf": "vnf_instance",
+}
+"""What users of OpenStack call a kind -> its name, for the hint of an error."""
 
 
 class EntityCalls(Reading):
@@ -30,7 +39,10 @@ class EntityCalls(Reading):
     def kinds(self) -> dict[str, str]:
         """Kind -> path of its list. The client requests it once."""
         if not self._paths:
-            version = self._get("/v1", dict[str, Any]).get("version")
+            try:
+                version = self._get("/v1", dict[str, Any]).get("version")
+            except NotFound as exc:
+                raise UnexpectedResponse(f"there is no watcher_sync API at {self._transport.root}: {exc}") from None
             kinds = version.get("kinds") if isinstance(version, dict) else None
             if not isinstance(kinds, dict):
                 raise UnexpectedResponse("what answers at /v1 is not this API")
@@ -46,7 +58,9 @@ class EntityCalls(Reading):
         for kind, path in self.kinds().items():
             if wanted in (kind, path.rpartition("/")[2]):
                 return kind
-        raise UnknownKind(f"there is no kind {name!r}; the server has {', '.join(sorted(self.kinds()))}")
+        near = difflib.get_close_matches(wanted, [*self.kinds(), *_ALSO_CALLED], n=1)
+        meant = f"; did you mean {_ALSO_CALLED.get(near[0], near[0])}?" if near else ";"
+        raise UnknownKind(f"there is no kind {name!r}{meant} the server has {', '.join(sorted(self.kinds()))}")
 
     def entity_page(
         self,

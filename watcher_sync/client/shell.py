@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import itertools
 import logging
 import os
 import sys
@@ -182,11 +183,18 @@ class Shell(App):
         try:
             self.command_manager.find_command(argv)
         except ValueError:
-            given = " ".join(argv[:3])
-            like = ", ".join(self.get_fuzzy_matches(argv[0])[:8]) if not argv[0].startswith("-") else ""
-            print(f"error: no command {given!r}; {f'similar: {like}' if like else 'see --help'}", file=sys.stderr)
+            print(f"error: {self._unknown(argv)}", file=sys.stderr)
             return 2
         return super().run_subcommand(argv)
+
+    def _unknown(self, argv: list[str]) -> str:
+        """Says what the user may have meant by a command that does not exist."""
+        words = list(itertools.takewhile(lambda word: not word.startswith("-"), argv))
+        verb = next((word for word in words[1:] if word in ("list", "show")), "")
+        noun = "_".join(words[: words.index(verb)]) if verb else ""
+        like = ", ".join(self.get_fuzzy_matches(words[0])[:8]) if words else ""
+        hints = [f"similar: {like}" if like else "", f"for a kind of a plugin: entity {verb} {noun}" if verb else ""]
+        return f"no command {' '.join(argv[:3])!r}; {'; '.join(filter(None, hints)) or 'see --help'}"
 
     def interact(self) -> None:
         """Refuses the interactive mode, which this application does not have."""

@@ -222,6 +222,8 @@ class Transport:
                     f"no endpoint: the service catalog has no service of the type {SERVICE_TYPE}; "
                     "set the endpoint explicitly"
                 )
+            if not re.match("https?://[^/]", found):
+                raise NotConfigured(f"the endpoint must be like http://HOST:PORT, not {found!r}")
             self._root = found.rstrip("/").removesuffix("/v1")
         return self._root
 
@@ -249,15 +251,15 @@ def _text(value: Any) -> str:
 def _failure(exc: Exception) -> ClientError:
     """The client's error for an exception of keystoneauth or requests."""
     text = " ".join(str(exc).split()) or type(exc).__name__
+    server = re.search(r"https?://[^/\s]+", text)
     if isinstance(exc, keystone.SSLError):
-        return NotConfigured(text)
+        return NotConfigured(f"{server[0]}: {_cause(exc)}" if server and _cause(exc) else text)
     if isinstance(exc, keystone.InvalidResponse) and exc.response.is_redirect:
         return _redirected("auth_url", exc.response)
     if isinstance(exc, (keystone.ConnectionError, requests.RequestException)):
         in_time = not isinstance(exc, (keystone.ConnectTimeout, requests.Timeout))
-        cause = _cause(exc) if in_time else "no answer in time"
-        server = re.search(r"https?://[^/\s]+", text)
-        return Unreachable(f"{server[0]}: {cause}" if server and cause else text)
+        cause = (_cause(exc) or "no answer of HTTP") if in_time else "no answer in time"
+        return Unreachable(f"{server[0]}: {cause}" if server else text)
     if isinstance(exc, keystone.HttpError):
         status = int(exc.http_status or 500)
         return problem_error(status, f"Keystone: {text}", errors=(), retry_after=None, document={})
@@ -312,10 +314,10 @@ def _refusal(response: requests.Response, content: bytes) -> ClientError:
     try:
         document = msgspec.json.decode(content)
         errors = msgspec.convert(document.get("errors", []), list[FieldError])
-        detail = str(document.get("detail") or document.get("title") or response.reason)
-    except (msgspec.MsgspecError, AttributeError, ValueError):
+        detail = str(document.get("detail") or document["title"])
+    except (msgspec.MsgspecError, AttributeError, KeyError, TypeError, ValueError):
         document, errors = {}, []
-        detail = f"{response.status_code} {response.reason} from {response.url}"
+        detail = f"{response.status_code} {response.reason} from {response.url}, which is no answer of this API"
     return problem_error(
         response.status_code,
         detail,

@@ -60,6 +60,9 @@ def entity(conf: cfg.ConfigOpts) -> None:
 
 
 def _kind_of(kinds: Kinds, name: str) -> Kind:
-    if name not in kinds:
-        raise ConfigError(f"--kind {name}: no such kind; the kinds are {', '.join(sorted(kinds))}")
-    return kinds[name]
+    """:param name: its name or its plural, as the client takes them."""
+    wanted = name.replace("-", "_")
+    for kind in kinds.values():
+        if wanted in (kind.name, kind.plural):
+            return kind
+    raise ConfigError(f"--kind {name}: no such kind; the kinds are {', '.join(sorted(kinds))}")

@@ -49,6 +49,15 @@ class MaxBytes(msgspec.Struct, frozen=True):
     limit: int
 
 
+class Vocabulary(msgspec.Struct, frozen=True):
+    """Annotation: the words of a text field, as its system documents them. The model takes other words, too.
+
+    A filter of the API ignores their case, and refuses another word.
+    """
+
+    words: tuple[str, ...]
+
+
 Relation = Literal["runs_on", "owned_by", "attached_to", "member_of", "provided_by"]
 """What an edge between two entities means; it leads from the dependent one to the one that it needs."""
 
@@ -126,6 +135,8 @@ class Field(msgspec.Struct, frozen=True):
     """What of it the API hides from callers who see one project only; None: nothing."""
     max_bytes: int = 0
     """Of a list or a dict, the bytes that it may have as JSON; 0: no limit."""
+    words: tuple[str, ...] = ()
+    """The words of a text, all or the known ones; empty: any text."""
 
     def is_within(self, characters: int) -> bool:
         """Whether it is a number, a time, a truth value, or a text that is never longer than this."""
@@ -153,6 +164,7 @@ def fields_of(cls: type) -> Iterator[Field]:
         doc = ""
         admin_only: AdminOnly | None = None
         max_bytes = MAX_DOCUMENT_BYTES
+        words: tuple[str, ...] = ()
         bare = hint
         if typing.get_origin(hint) is Annotated:
             bare, *marks = typing.get_args(hint)
@@ -166,6 +178,8 @@ def fields_of(cls: type) -> Iterator[Field]:
                     admin_only = mark
                 elif isinstance(mark, MaxBytes):
                     max_bytes = mark.limit
+                elif isinstance(mark, Vocabulary):
+                    words = mark.words
                 else:
                     others.append(mark)
             if others:
@@ -175,7 +189,16 @@ def fields_of(cls: type) -> Iterator[Field]:
         except TypeError as exc:
             raise TypeError(f"field {name}: {exc}") from None
         max_bytes = max_bytes if python in (dict, list) else 0
-        yield Field(name, facet, bare, python, nullable, max_length, doc, admin_only, max_bytes)
+        words = words or _literals(bare)
+        yield Field(name, facet, bare, python, nullable, max_length, doc, admin_only, max_bytes, words)
+
+
+def _literals(hint: Any) -> tuple[str, ...]:
+    """The values of a field that has no others."""
+    for each in (hint, *typing.get_args(hint)):
+        if typing.get_origin(each) is Literal:
+            return typing.get_args(each)
+    return ()
 
 
 def _shape(hint: Any) -> tuple[type, bool, int | None]:

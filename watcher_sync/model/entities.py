@@ -25,6 +25,7 @@ from watcher_sync.model.kinds import (
     Placeholder,
     Reference,
     Text,
+    Vocabulary,
     kind,
 )
 from watcher_sync.model.view import View
@@ -129,6 +130,15 @@ class ComputeNode(Placeholder, frozen=True, kw_only=True, gc=False):
         return self.versions[0] != NEVER and not self.gone
 
 
+_VM_STATES = Vocabulary(
+    (
+        "active", "building", "deleted", "error", "paused", "rescued", "resized", "shelved", "shelved_offloaded",
+        "soft-deleted", "stopped", "suspended",
+    )
+)  # fmt: skip
+_POWER_STATES = Vocabulary(("crashed", "paused", "pending", "running", "shutdown", "suspended"))
+
+
 @kind(
     "instance",
     plural="instances",
@@ -153,9 +163,11 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
     source_host: Annotated[
         Text | None, In("resize"), AdminOnly(), Doc("Host that keeps its allocation until the resize is confirmed.")
     ] = None
-    state: Annotated[Text | None, In("state"), Doc("Nova's vm_state, such as active or soft-deleted.")] = None
+    state: Annotated[Text | None, In("state"), _VM_STATES, Doc("Nova's vm_state, such as active or soft-deleted.")] = (
+        None
+    )
     task_state: Annotated[Text | None, In("state"), Doc("What Nova is doing with it now.")] = None
-    power_state: Annotated[Text | None, In("power"), Doc("Power state by the hypervisor.")] = None
+    power_state: Annotated[Text | None, In("power"), _POWER_STATES, Doc("Power state by the hypervisor.")] = None
     locked: Annotated[bool | None, In("lock"), Doc("Whether an owner or operator locked it.")] = None
     locked_reason: Annotated[LongText | None, In("lock"), Doc("Why it was locked.")] = None
     vcpus: Annotated[Count | None, In("flavor"), Doc("Virtual CPUs.")] = None

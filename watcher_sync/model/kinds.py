@@ -37,6 +37,7 @@ from watcher_sync.model.declarations import In as In
 from watcher_sync.model.declarations import MaxBytes as MaxBytes
 from watcher_sync.model.declarations import Reference as Reference
 from watcher_sync.model.declarations import Relation as Relation
+from watcher_sync.model.declarations import Vocabulary as Vocabulary
 from watcher_sync.model.declarations import fields_of, may_be_converted
 from watcher_sync.wire.limits import Count as Count
 from watcher_sync.wire.limits import Id as Id

@@ -30,6 +30,7 @@ from watcher_sync.model.kinds import (
     MaxBytes,
     Reference,
     Text,
+    Vocabulary,
     kind,
 )
 from watcher_sync.model.view import View
@@ -121,6 +122,9 @@ class Workload(Entity, frozen=True, kw_only=True, gc=False):
     resource_version: Annotated[Text | None, In("state"), Doc("Opaque; of what is shown.")] = None
 
 
+_PHASES = Vocabulary(("Pending", "Running", "Succeeded", "Failed", "Unknown"))
+
+
 @kind(
     "pod",
     plural="pods",
@@ -138,7 +142,12 @@ class Pod(Entity, frozen=True, kw_only=True, gc=False):
     project_id: Annotated[Text | None, In("state"), Doc(_PROJECT_DOC)] = None
     full_name: Annotated[FullName | None, Doc("cluster/namespace/Pod/name.")] = None
     node: Annotated[Text | None, In("state"), AdminOnly(), Doc("The node that it was bound to.")] = None
-    phase: Annotated[Text | None, In("state"), Doc("Pending, Running, Succeeded, Failed or Unknown.")] = None
+    phase: Annotated[
+        Text | None,
+        In("state"),
+        Vocabulary(("Pending", "Running", "Succeeded", "Failed", "Unknown")),
+        Doc("Its phase."),
+    ] = None
     reason: Annotated[Text | None, In("state"), Doc("Why it is in its phase: Evicted, Unschedulable.")] = None
     ready: Annotated[bool | None, In("state"), Doc("Whether its condition Ready is true.")] = None
     restarts: Annotated[Count | None, In("state"), Doc("Restarts of all its containers.")] = None

@@ -26,8 +26,8 @@ _NAMES: Final = {
     "watcher_sync.model.view": "View",
     "watcher_sync.handlers.dcm.service_types": "ServiceType",
     "watcher_sync.model.kinds": (
-        "AdminOnly Count DependsOn Derived Doc Entity Id In LongText MaxBytes Placeholder Reference Relation Text kind "
-        "kind_of"
+        "AdminOnly Count DependsOn Derived Doc Entity Id In LongText MaxBytes Placeholder Reference Relation Text "
+        "Vocabulary kind kind_of"
     ),
     "watcher_sync.sources.base": "Emit IntakeClosed Source SourceState SourceStatus",
     "watcher_sync.sources.redelivery": "Redelivery",

@@ -48,6 +48,7 @@ class VnfLcmList:
             rule=collection.rules["list"],
             query={**SELECTORS, "filter": FILTER, _MARKER: {"type": "string", "maxLength": 2000}},
             responses={200: Answer({"type": "array", "items": _SCHEMA}, headers=("Version", "Link"))},
+            errors=(404,),
             tag="vnflcm",
         )(self.list_page)
 

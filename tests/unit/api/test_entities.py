@@ -12,7 +12,7 @@ from tests.simulated import by_facet, telling, told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
-from watcher_sync.model.changes import Upsert
+from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 pytestmark = pytest.mark.slow
@@ -160,6 +160,18 @@ def test_paging_while_events_arrive_shows_each_entity_that_stays_exactly_once(cl
     assert len(seen) == len(set(seen))
     assert throughout <= set(seen)
     assert len(throughout) > 5
+
+
+@pytest.mark.parametrize("query", ["", "sort=name&", "sort=-name&filter=(eq,id,a)&"])
+def test_a_marker_that_names_no_entity_is_404_and_that_of_a_deleted_one_is_a_position(client, store, problem, query):
+    cycle = CommitCycle(store, store.load(), telling())
+    cycle.run(Batch(events=[told(1, *(Upsert("vnf_instance", i, "1", {"registration": {"name": i}}) for i in "abc"))]))
+    cycle.run(Batch(events=[told(2, Delete("vnf_instance", "b", "2"))]))
+    named = "b,b" if "name" in query else "b"
+    answer = client.simulate_get("/v1/vnf_instances", query_string=f"{query}marker={named}")
+    assert answer.status_code == 200, answer.text
+    answer = client.simulate_get("/v1/vnf_instances", query_string=f"{query}marker={named}onsense")
+    assert problem(answer, 404)["detail"] == "marker: vnf_instance bonsense does not exist"
 
 
 def test_a_list_sorted_by_long_names_with_any_characters_is_continued(client, store):

@@ -14,6 +14,8 @@ from watcher_sync.model.watch.topics import parse
 from watcher_sync.watch.topic_rows import WatchTopics
 
 BASE = "/management/v1alpha1/watchtopics"
+ALL = {"group": "*", "kind": "*"}
+
 TOPIC = {
     "group": "management",
     "apiVersion": "v1alpha1",
@@ -133,6 +135,10 @@ def test_a_second_topic_of_the_name_is_a_conflict(client):
         ("/spec/filters", {"spec": {"filters": []}}),
         ("/spec/filters/0/type/0", {"spec": {"filters": [{"group": "*", "kind": "*", "type": ["moved"]}]}}),
         ("/spec/filters/0/name", {"spec": {"filters": [{"group": "*", "kind": "*", "name": "a*"}]}}),
+        ("/spec/filters/0/group", {"spec": {"filters": [{"group": "computer", "kind": "*"}]}}),
+        ("/spec/filters/0/kind", {"spec": {"filters": [{"group": "compute", "kind": "instance"}]}}),
+        ("/spec/filters/0/kind", {"spec": {"filters": [{"group": "compute", "kind": "Pod"}]}}),
+        ("/spec/filters/1/scope/kind", {"spec": {"filters": [ALL, {**ALL, "scope": {"kind": "Host"}}]}}),
     ],
 )
 def test_a_wrong_topic_is_refused_in_both_forms_with_the_path_of_what_is_wrong(client, pointer, change):

@@ -10,6 +10,7 @@ from oslo_service import backend
 backend.init_backend(backend.BackendType.THREADING)
 
 from watcher_sync.assembly import process  # noqa: E402
+from watcher_sync.cmd.manage import add_commands  # noqa: E402
 from watcher_sync.conf import opts  # noqa: E402
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable  # noqa: E402
 
@@ -59,8 +60,12 @@ def test_a_good_configuration_is_read_with_the_options_of_the_libraries(run):
         ("[outlet_wacth]\nport = 1\n", ["unknown section [outlet_wacth]", "did you mean outlet_watch?"]),
         ("[engine]\nzzz = 5\n", ["unknown option zzz in [engine]"]),
         ("[DEFAULT]\nstate_pth = /x\n", ["unknown option state_pth in [DEFAULT]", "did you mean state_path?"]),
-        ("[engine]\nbatch_size = many\n", ["batch_size", "many"]),
-        ("[engine]\nbatch_size = 0\n", ["batch_size"]),
+        ("[engine]\nbatch_size = many\n", ["0.conf: [engine] batch_size: it has to be a number, not 'many'\n"]),
+        ("[engine]\nbatch_size = 0\n", ["0.conf: [engine] batch_size: "]),
+        ("[api]\nport = 99999\n", ["0.conf: [api] port: Should be less than or equal to 65535"]),
+        ("[DEFAULT]\nmax_logfile_count = x\n", ["0.conf: [DEFAULT] max_logfile_count: it has to be a number, not 'x'"]),
+        ("[DEFAULT]\nlog_file = /moon/x\n", ["error: [DEFAULT] log_file or log_dir: /moon/x: No such file"]),
+        ("[DEFAULT]\nlog_config_append = /moon\n", ["error: [DEFAULT] log_config_append: ", "'/moon'"]),
         ("[engine\nbatch_size = 5\n", ["0.conf"]),
         ("[source_a]\ndriver = oslo_messaging\ntransport_ulr = x\n", ["transport_ulr in [source_a]", "transport_url"]),
     ],
@@ -71,6 +76,25 @@ def test_a_mistake_is_status_2_and_one_line_that_names_it(run, text, words):
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert all(word in err for word in words), err
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["model", "dmp"], "there is no 'dmp'; did you mean dump?"),
+        (["dbsync"], "there is no 'dbsync'; did you mean db_sync?"),
+        (["zzz"], "argument command: invalid choice: 'zzz' (choose from 'db_sync', "),
+        (["db_sync", "--config-file", "x"], "unrecognized arguments: --config-file x; it precedes the command"),
+        (["db_sync", "--nonsense"], "unrecognized arguments: --nonsense; see test --help"),
+        ([], "the following arguments are required: command; see test --help"),
+    ],
+)
+def test_a_wrong_command_line_is_status_2_and_one_line(capsys, words, error):
+    commands = cfg.SubCommandOpt("command", handler=add_commands)
+    status = process.run(lambda argv: process.make_conf(argv, prog="test", cli_opts=[commands]), words)
+    err = capsys.readouterr().err
+    assert (status, err.count("\n")) == (2, 1)
+    assert err.startswith(f"error: {error}")
 
 
 def test_the_login_of_the_api_at_keystone_is_known(run):

@@ -18,6 +18,7 @@ from cliff.show import ShowOne
 from tests.simulated import telling, told
 from tests.unit.api.test_vnf_instances import DEMO, written
 from tests.unit.log.rows import outlet_cursor
+from watcher_sync.client.commands import kinds as nouns
 from watcher_sync.client.commands.base import Command, ListCommand, RowsCommand, ShowCommand
 from watcher_sync.client.commands.cells import Delta, title
 from watcher_sync.client.shell import commands, run
@@ -25,7 +26,7 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.log.cursors import write_outlet
-from watcher_sync.model.changes import Upsert
+from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.engines import EngineRow, write_engine
 from watcher_sync.storage.groups.source_status import SourceRow, write_sources
@@ -51,6 +52,9 @@ ACTIONS = {
 COMMANDS = {name: entry.load() for name, entry in commands()}
 OWN = {name: command for name, command in COMMANDS.items() if issubclass(command, Command)}
 LISTS = sorted(name for name in OWN if name.endswith(" list"))
+
+OF_KINDS = [each.list for each in vars(nouns).values() if isinstance(each, nouns.KindCommands)]
+NOUNS = [name.removesuffix(" list") for name in LISTS if OWN[name] in OF_KINDS]
 
 MARKERS = {
     "engine list": "pid",
@@ -79,6 +83,7 @@ ARGUMENTS = {
     "vnf operation list": ["vnf"],
     "vnf show": ["vnf"],
     "watch topic show": ["one"],
+    **{f"{noun} show": ["e"] for noun in NOUNS},
 }
 
 
@@ -115,9 +120,54 @@ def test_every_list_has_the_same_four_options(name):
     assert {"--filter", "--sort", "--limit", "--marker"} <= options_of(name)
 
 
+@pytest.mark.parametrize("name", [f"{noun} list" for noun in NOUNS] + ["vnf list", "service type instance list"])
+def test_each_option_that_filters_a_kind_names_an_indexed_field(name, store):
+    kind = store.kinds[OWN[name].kind]
+    filtering = [action for action in parser_of(name)._actions if action.dest == "filters"]
+    fields = [action.type("x").removesuffix("=x") for action in filtering if action.option_strings != ["--filter"]]
+    assert fields
+    assert set(fields) <= {*kind.filter_indexes, *kind.indexes, "state", "name"} & kind.fields.keys()
+    assert ("--project" in options_of(name)) == ("--all-projects" in options_of(name)) == kind.is_scoped
+
+
+def test_a_noun_that_a_user_of_openstack_types_is_a_kind(command):
+    (vm,) = json.loads(command("server", "list", "--name", "vm", "--state", "active", "--host", "h", "-f", "json"))
+    assert vm["Memory MB"] == 4
+    assert json.loads(command("instance", "list", "--name", "other", "-f", "json")) == []
+    assert json.loads(command("host", "show", "e", "-f", "json")) == json.loads(
+        command("entity", "show", "compute_node", "e", "-f", "json")
+    )
+    short, long = (command("server", "list", *more).splitlines()[1] for more in ((), ("--long",)))
+    assert "Memory MB" not in short
+    assert "Memory MB" in long
+
+
+def test_the_history_is_that_of_a_name_or_of_the_id_of_a_deleted_entity(command, cycle):
+    rows = json.loads(command("entity", "history", "list", "instance", "vm", "-f", "json"))
+    written(cycle, Delete("instance", "e", "2"))
+    later = json.loads(command("entity", "history", "list", "instance", "e", "-f", "json"))
+    assert [row["Change"] for row in later] == [*(row["Change"] for row in rows), "deleted"]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("server lst", "similar: server list, server show"),
+        ("volume list", "for a kind of a plugin: entity list volume"),
+        ("storage pool show x", "for a kind of a plugin: entity show storage_pool"),
+        ("entity list instnce", "did you mean instance?"),
+        ("entity list server", "did you mean instance?"),
+        ("entity list host", "did you mean compute_node?"),
+    ],
+)
+def test_a_wrong_noun_leads_to_the_right_one(command, words, hint):
+    assert hint in command(*words.split(), status=2)
+
+
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
+        ("memory_mb", "Memory MB"), ("disk_gb", "Disk GB"),
         ("id", "ID"), ("last_event_age", "Last Event Age"), ("vnfd_id", "VNFD ID"), ("vcpus", "VCPUs"),
         ("instantiatedVnfInfo", "Instantiated VNF Info"), ("callback-url", "Callback URL"), ("ids", "IDs"),
         ("aPlugInField2", "A Plug In Field2"), ("etag", "ETag"), ("", ""),
@@ -147,7 +197,12 @@ def client(client, cycle, store):
     client.create_watch_topic({"name": "one", "spec": {"filters": [{"group": "compute", "kind": "*"}]}})
     client.begin_operation("vnf", "SCALE", "me")
     binding = Upsert("provider_binding", "b", "1", {"state": {"provider_name": "p", "source": "s"}})
-    written(cycle, binding)
+    kinds = {OWN[f"{noun} list"].kind for noun in NOUNS} - {"instance"}
+    server = {
+        "state": {"state": "active"}, "details": {"name": "vm"}, "placement": {"host": "h"}, "flavor": {"memory_mb": 4},
+    }  # fmt: skip
+    others = [Upsert(kind, "e", "1", {store.kinds[kind].anchor: {}}) for kind in kinds]
+    written(cycle, binding, Upsert("instance", "e", "1", server), *others)
     cycle.run(Batch(events=[Event(id="1", type="instance.create.end", source="nova", data={"nonsense": 1})]))
     now = datetime.datetime.now(datetime.UTC)
     known = {"engine_group": "g", "host": "h", "pid": 1, "updated_at": now, "since": now}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 
 import pytest
 
@@ -13,6 +14,7 @@ from watcher_sync.client import (
     Conflict,
     Forbidden,
     Gone,
+    NotConfigured,
     NotFound,
     PreconditionFailed,
     ProblemError,
@@ -132,3 +134,31 @@ def test_the_one_who_writes_second_is_told(client):
         client.entity("service_type_instance", "a")
     with pytest.raises(Conflict, match="deleted"):
         client.create_service_type_instance({"id": "a", **VM})
+
+
+@pytest.mark.parametrize("endpoint", ["127.0.0.1:8790", "localhost", "http://", "http:///v1", "ftp://host"])
+def test_an_endpoint_that_is_no_address_is_refused_with_its_form(endpoint):
+    with pytest.raises(NotConfigured, match=f"must be like http://HOST:PORT, not '{endpoint}'"):
+        connect(endpoint).sources()
+
+
+def test_a_server_of_another_protocol_is_named_without_python():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        closing = threading.Thread(target=lambda: server.accept()[0].close(), daemon=True)
+        closing.start()
+        with pytest.raises(Unreachable) as caught:
+            connect(f"http://127.0.0.1:{port}").sources()
+    assert str(caught.value) in (
+        f"http://127.0.0.1:{port}: no answer of HTTP",
+        f"http://127.0.0.1:{port}: Connection reset by peer",
+    )
+
+
+@pytest.mark.parametrize("body", [b"<html>", b'{"error": {"code": 404, "title": "Not Found"}}'])
+def test_another_server_of_http_is_said_to_be_one(answering, answered_client, body):
+    answering.will("404 Not Found", body)
+    with pytest.raises(
+        UnexpectedResponse, match=r"no watcher_sync API at http://127.*: 404 Not Found from .*no answer"
+    ):
+        answered_client.kind("instance")

@@ -206,6 +206,17 @@ def test_a_list_has_the_own_entities_and_all_of_them_only_if_the_policy_allows_i
     assert listed("reader", project_id=OTHER) == (403, set())
 
 
+def test_a_marker_of_another_project_is_as_unknown_as_that_of_nothing(api):
+    mine, theirs = api.made("vnf_instances"), api.made("vnf_instances", project_id=OTHER)
+
+    def listed(caller, marker):
+        return answered(api(caller, "GET", VNFS, params={"marker": marker}), marker)
+
+    assert listed("reader", mine)[0] == listed("admin", theirs)[0] == 200
+    assert listed("reader", theirs) == listed("reader", NOTHING)
+    assert listed("reader", NOTHING)[0] == 404
+
+
 def test_changes_are_those_of_the_own_project_even_after_a_deletion(api):
     mine, theirs = api.made("vnf_instances"), api.made("vnf_instances", project_id=OTHER)
     assert api("admin", "DELETE", f"{VNFS}/{mine}").status_code == 204

@@ -48,6 +48,7 @@ _NUMBER_OPERATORS: Final = ("eq", "neq", "in", "nin", "gt", "gte", "lt", "lte")
 _TIME_OPERATORS: Final = ("eq", "neq", "gt", "gte", "lt", "lte")
 _BOOLEAN_OPERATORS: Final = ("eq", "neq")
 _ENTRY_OPERATORS: Final = ("eq", "neq", "in", "nin")
+_WORD_OPERATORS: Final = ("eq", "neq", "in", "nin", "prefix")
 _MEMBER_OPERATORS: Final = ("eq", "neq", "in", "nin", "prefix")
 _SEVERAL: Final = ("in", "nin")
 
@@ -118,14 +119,18 @@ def _conditions(kind: Kind, query: Mapping[str, Any], names: Iterable[str]) -> I
     for name in names:
         given = query[name]
         python = str if name == "id" else kind.fields[name].python
+        words = {} if name == "id" else {word.lower(): word for word in kind.fields[name].words}
         if python is dict:
             for member, texts in dict(given).items():
-                yield from (_condition(name, str, text, member) for text in texts)
+                yield from (_condition(name, str, text, {}, member) for text in texts)
         else:
-            yield from (_condition(name, python, text) for text in given)
+            yield from (_condition(name, python, text, words) for text in given)
 
 
-def _condition(name: str, python: type, text: str, member: str | None = None) -> FieldCondition:
+def _condition(
+    name: str, python: type, text: str, words: Mapping[str, str], member: str | None = None
+) -> FieldCondition:
+    """:param words: in lower case -> as the field has it."""
     match = _PREFIXED.fullmatch(text)
     operator, rest = match.groups() if match else ("eq", text)
     texts = list(_split(rest)) if operator in _SEVERAL else [rest]
@@ -133,7 +138,7 @@ def _condition(name: str, python: type, text: str, member: str | None = None) ->
     if len(texts) > MAX_VALUES:
         raise bad_request("query", at, f"{name} has more than {MAX_VALUES} values")
     try:
-        values = tuple(value_of(python, each) for each in texts)
+        values = tuple(value_of(python, words.get(each.lower(), each)) for each in texts)
     except (ValueError, KeyError, BadEnvelope):
         raise bad_request("query", at, f"{name} has a value that cannot be one of it") from None
     return FieldCondition(name, cast(Operator, operator), values, member)
@@ -189,8 +194,8 @@ def _value_schema(field: Field) -> schemas.Schema | None:
         return _pattern_schema("true or false", "(?:true|false)", _BOOLEAN_OPERATORS)
     if field.python is datetime.datetime:
         return _pattern_schema("a time such as 2026-01-31T12:00:00Z", _TIME, _TIME_OPERATORS)
-    if choices := _choices(field):
-        return _pattern_schema(f"one of {', '.join(choices)}", _any_of(choices), _ENTRY_OPERATORS)
+    if field.words:
+        return _words_schema(field.words)
     return _text_schema(_TEXT_OPERATORS)
 
 
@@ -200,6 +205,19 @@ def _pattern_schema(what: str, value: str, operators: tuple[str, ...]) -> schema
     if "in" in operators:
         pattern += f"|^n?in:{value}(?:,{value})*$"
     return {"type": "string", "maxLength": MAX_CHARS, "pattern": pattern, FORM: f"{what}{_after_operators(operators)}"}
+
+
+def _words_schema(words: tuple[str, ...]) -> schemas.Schema:
+    """A word in any case; or after ``prefix:`` any text, for a word that the vocabulary lacks."""
+    any_of = f"(?:{'|'.join(''.join(map(_any_case, word)) for word in words)})"
+    schema = _pattern_schema(f"one of {', '.join(words)}", any_of, _ENTRY_OPERATORS)
+    form = f"one of {', '.join(words)}, in any case{_after_operators(_WORD_OPERATORS)}"
+    return {**schema, "pattern": f"{schema['pattern']}|^prefix:[^\\u0000]*$", FORM: form}
+
+
+def _any_case(character: str) -> str:
+    lower, upper = character.lower(), character.upper()
+    return re.escape(character) if lower == upper else f"[{lower}{upper}]"
 
 
 def _text_schema(operators: tuple[str, ...]) -> schemas.Schema:
@@ -213,18 +231,6 @@ def _after_operators(operators: tuple[str, ...]) -> str:
     single = ", ".join(f"{name}:" for name in operators if name not in _SEVERAL)
     several = "; or several, separated by commas, after in: or nin:" if "in" in operators else ""
     return f", alone or after one of {single}{several}"
-
-
-def _choices(field: Field) -> tuple[str, ...]:
-    """The values of a field that has few."""
-    for hint in (field.type, *typing.get_args(field.type)):
-        if typing.get_origin(hint) is typing.Literal:
-            return typing.get_args(hint)
-    return ()
-
-
-def _any_of(choices: tuple[str, ...]) -> str:
-    return f"(?:{'|'.join(re.escape(each) for each in choices)})"
 
 
 def _has_texts(field: Field) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import sqlalchemy as sa
 
 from watcher_sync.api.entities import entity_filters
 from watcher_sync.api.entities.entity_collection import Collection
@@ -22,7 +23,7 @@ from watcher_sync.api.http import schemas
 from watcher_sync.api.http.etags import MARK
 from watcher_sync.api.http.operation import Answer, Call, operation
 from watcher_sync.api.http.positions import AS_OF, AS_OF_ANSWER, AS_OF_HEADER, EPOCH_HEADER, PARAMETERS
-from watcher_sync.api.http.problems import bad_request
+from watcher_sync.api.http.problems import Problem, bad_request
 from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS
 from watcher_sync.api.service import ReadSource
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
@@ -30,6 +31,7 @@ from watcher_sync.model.visibility import Hidden, seen
 from watcher_sync.read import host_usage
 from watcher_sync.read.entity_reader import After, EntityReader, Sort
 from watcher_sync.read.filters import FieldCondition
+from watcher_sync.read.reading import read_owner
 from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.groups.removed_sources import RemovedOfKind
 from watcher_sync.wire.fields import BadEnvelope
@@ -77,7 +79,7 @@ class EntityList:
             rule=collection.rules["list"],
             query=self.parameters(collection),
             responses={200: Answer(schema, f"A page of {kind.plural}", headers=(AS_OF_HEADER,))},
-            errors=(410,),
+            errors=(404, 410),
             tag=kind.plural,
         )(self.list_page)
 
@@ -138,6 +140,7 @@ class EntityList:
         # Read here: a request with two connections could wait for the pool, as others do.
         removed = collection.service.removed_of(collection.kind.name) if has_marks else None
         with collection.service.source(call, collection.kinds_read, short=True) as source:
+            wanted.require_known_marker(source.connection, call)
             page = wanted.read(source, chosen or collection.names, wanted.hidden, removed=removed)
         texts = [msgspec.Raw(text) for text in page.texts()]
         marker = wanted.marker(page.end(len(texts))) if page.more else None
@@ -201,6 +204,19 @@ class ListRequest:
         self.limit = int(query["limit"])
         self.after = _after(kind, self._sort, query.get("marker"))
         """Where the page before ended; None: this is the first one."""
+
+    def require_known_marker(self, connection: sa.Connection, call: Call) -> None:
+        """Checks the marker of a list of the present; the past may have had other entities.
+
+        :raises Problem: 404 when it names no entity that the caller sees, or saw until the entity was deleted.
+        """
+        if self.after is None or AS_OF in call.query:
+            return
+        kind, entity_id = self._collection.kind, self.after.id
+        owner = read_owner(connection, self._collection.service.tables, kind, entity_id, deleted=True)
+        scope = call.context.scope if kind.is_scoped else None
+        if owner is None or scope not in (None, owner.project_id):
+            raise Problem(404, f"marker: {kind.name} {entity_id} does not exist")
 
     def read(
         self,

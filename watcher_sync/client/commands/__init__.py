@@ -10,6 +10,7 @@
 ``export``                 ``export``: the entities of a kind as JSON lines, CSV or Parquet
 ``files``                  Reads the file that an option names: a secret, or an object as JSON or YAML
 ``graph``                  ``graph show``, ``impact show``: what an entity needs, and what depends on it
+``kinds``                  ``server list``, ``host list``, ``pod show`` and others: kinds with nouns of their own
 ``monitoring``             ``engine``, ``source``, ``inventory``, ``drift``, ``parked`` and ``quarantine``
 ``provider_binding``       ``provider binding list``, ``delete``: which sources are bound to which provider
 ``registration``           Reads the registration of a VNF instance from a file or from options

@@ -138,6 +138,34 @@ SORT: Final = argument(
 )
 
 
+LONG: Final = argument("--long", action="store_true", help="show all fields in the table, too")
+
+
+_OPTION_NAMES: Final = {
+    "hypervisor_hostname": "name", "instance_name": "name", "project_id": "project", "provider_name": "provider",
+    "service_type": "type",
+}  # fmt: skip
+"""Field -> the name of its option, if it has another one, such as that of OpenStackClient."""
+
+
+def filter_options(*fields: str) -> tuple[Argument, ...]:
+    """Options that filter a list by one field each, as ``--filter`` does."""
+    return tuple(map(_filter_option, fields))
+
+
+def _filter_option(field: str) -> Argument:
+    option = _OPTION_NAMES.get(field, field.replace("_", "-"))
+    return argument(
+        f"--{option}",
+        dest="filters",
+        action="append",
+        type=lambda text: _filter(f"{field}={text}"),
+        default=[],
+        metavar=option.upper(),
+        help=f"the same as --filter {field}={option.upper()}",
+    )
+
+
 def marker(text: str) -> Argument:
     """``--marker``.
 

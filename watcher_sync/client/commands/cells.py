@@ -24,8 +24,8 @@ from watcher_sync.client.terminal import delta_text, plain
 _ACRONYMS: Final = {
     word.lower(): word
     for word in (
-        "API", "CPU", "DCM", "ETag", "HTTP", "ID", "IDs", "IP", "JSON", "MAC", "NUMA", "OS", "PID", "RAM", "TLS", "UID",
-        "URL", "UUID", "VCPU", "VCPUs", "VDU", "VDUs", "VIM", "VM", "VNF", "VNFC", "VNFD", "VNFM",
+        "API", "CPU", "DCM", "ETag", "GB", "HTTP", "ID", "IDs", "IP", "JSON", "MAC", "MB", "NUMA", "OS", "PID", "RAM",
+        "TLS", "UID", "URL", "UUID", "VCPU", "VCPUs", "VDU", "VDUs", "VIM", "VM", "VNF", "VNFC", "VNFD", "VNFM",
     )
 }  # fmt: skip
 _WORD: Final = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])|\d+")

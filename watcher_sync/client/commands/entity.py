@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
+from watcher_sync.client.client import Client
 from watcher_sync.client.commands.arguments import (
     ALL_PROJECTS,
     AS_OF,
@@ -17,6 +18,7 @@ from watcher_sync.client.commands.arguments import (
     FIELDS,
     KIND,
     LIMIT,
+    LONG,
     Argument,
     argument,
     at_least_1,
@@ -25,6 +27,7 @@ from watcher_sync.client.commands.arguments import (
 )
 from watcher_sync.client.commands.base import ListCommand, Noun, RowsCommand, ShowCommand
 from watcher_sync.client.commands.cells import delta
+from watcher_sync.client.errors import NotFound
 from watcher_sync.client.filters import parse_filters
 from watcher_sync.client.models import Change, Entity, Stored
 
@@ -52,9 +55,12 @@ class EntityListCommand(ListCommand):
     kind: str | None = None
     """None: that of the argument."""
 
+    def _arguments(self) -> tuple[Argument, ...]:
+        return (*super()._arguments(), LONG)
+
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
         """Returns the columns and the rows."""
-        few = parsed_args.formatter == "table" and not parsed_args.columns
+        few = parsed_args.formatter == "table" and not (parsed_args.columns or parsed_args.long)
         fields: Sequence[str] = getattr(parsed_args, "fields", None) or (self.noun.table if few else ())
         entities = self.client.entities(self.kind or parsed_args.kind, **self._query(parsed_args, fields or None))
         first = next(entities, None)
@@ -82,25 +88,33 @@ def _default_columns(entity: Entity) -> tuple[str, ...]:
     return names if names and names != ("id",) else tuple(entity)[:_MAX_DEFAULT_COLUMNS]
 
 
+NAME_OR_ID = argument("id", metavar="NAME_OR_ID", help="its id, or its name if no other entity has it")
+
+
 class EntityShow(ShowCommand):
     """Show one entity."""
 
-    arguments = (
-        KIND,
-        argument("id", metavar="NAME_OR_ID", help="its id, or its name if no other entity has it"),
-        FIELDS,
-        AS_OF,
-    )
+    arguments: ClassVar[tuple[Argument, ...]] = (KIND, NAME_OR_ID, FIELDS, AS_OF)
+    kind: str | None = None
+    """None: that of the argument."""
 
     def _document(self, parsed_args: argparse.Namespace) -> Entity:
-        fields = parsed_args.fields
-        entity = self.client.find_entity(parsed_args.kind, parsed_args.id, fields=fields, as_of=parsed_args.as_of)
+        kind, fields = self.kind or parsed_args.kind, parsed_args.fields
+        entity = self.client.find_entity(kind, parsed_args.id, fields=fields, as_of=parsed_args.as_of)
         return {name: entity.get(name) for name in fields or entity}
 
 
 def with_etag(stored: Stored) -> Entity:
     """The entity with its ETag as a further field."""
     return {**stored.entity, "etag": stored.etag}
+
+
+def _id_of(client: Client, parsed_args: argparse.Namespace) -> str:
+    """The id of the entity that the command names. The name of a deleted entity is unknown."""
+    try:
+        return str(client.find_entity(parsed_args.kind, parsed_args.id, fields=("id",))["id"])
+    except NotFound:
+        return str(parsed_args.id)
 
 
 _HISTORY_COLUMNS = ("seq", "time", "change", "event_type", "source", "merged", "delta")
@@ -112,11 +126,11 @@ EntityHistoryList = Noun(
     cells={"delta": delta},
     key="seq",
     marker="after this seq",
-    pages=lambda client, args: functools.partial(client.history, args.kind, args.id, actor=args.actor),
+    pages=lambda client, args: functools.partial(client.history, args.kind, _id_of(client, args), actor=args.actor),
 ).list_command(
     "List the changes of one entity, oldest first; of a deleted entity too.",
     KIND,
-    argument("id", metavar="ID", help="its id"),
+    argument("id", metavar="NAME_OR_ID", help="its id, or its name if no other entity has it; of a deleted one the id"),
     BY_ACTOR,
 )
 

@@ -19,6 +19,7 @@ from watcher_sync.client.commands.arguments import (
     WrongUsage,
     argument,
     etag,
+    filter_options,
     removal,
     removed,
 )
@@ -49,7 +50,12 @@ class ServiceTypeInstanceList(EntityListCommand):
     """List the instances of service types."""
 
     kind = _KIND
-    arguments = (ALL_PROJECTS, AS_OF, FIELDS)
+    arguments = (
+        ALL_PROJECTS,
+        AS_OF,
+        FIELDS,
+        *filter_options("instance_name", "project_id", "provider_name", "service_type", "status"),
+    )
 
 
 def _spec(text: str) -> dict[str, Any]:

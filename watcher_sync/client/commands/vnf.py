@@ -10,7 +10,7 @@ import argparse
 import functools
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +22,7 @@ from watcher_sync.client.commands.arguments import (
     WrongUsage,
     argument,
     etag,
+    filter_options,
     removal,
     removed,
     seq,
@@ -105,8 +106,6 @@ CELLS: Mapping[str, Callable[[Any], Lines]] = {
 
 _KIND = "vnf_instance"
 
-_FILTERS = ("cluster", "namespace", "vnfd_id", "state")
-
 VNF = Noun(
     table=("id", "name", "project_id", "cluster", "namespace", "state", "scale_level", "observed", "updated_at"),
     brief=(
@@ -145,25 +144,12 @@ _CONDITIONS = (
 )
 
 
-def _filter(name: str) -> Any:
-    option = name.replace("_", "-")
-    text = f"only instances with this {option}; the same as --filter {name}={option.upper()}"
-    return argument(f"--{option}", metavar=option.upper(), help=text)
-
-
 class VnfList(EntityListCommand):
     """List VNF instances."""
 
     noun = VNF
     kind = _KIND
-    arguments = (ALL_PROJECTS, AS_OF, *map(_filter, _FILTERS))
-
-    def _query(self, parsed_args: argparse.Namespace, fields: Sequence[str] | None) -> dict[str, Any]:
-        query = super()._query(parsed_args, fields)
-        for name in _FILTERS:
-            if (value := getattr(parsed_args, name)) is not None:
-                query["filters"].setdefault(name, []).append(value)
-        return query
+    arguments = (ALL_PROJECTS, AS_OF, *filter_options("cluster", "name", "namespace", "project_id", "state", "vnfd_id"))
 
 
 class VnfCreate(ShowCommand):

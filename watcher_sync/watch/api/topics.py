@@ -9,7 +9,7 @@ Agents put ``/apis`` before the path. The answers are the same.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.bodies import Body
@@ -18,7 +18,8 @@ from watcher_sync.api.http.problems import Problem, bad_request, not_found
 from watcher_sync.api.http.rules import PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.service import Service
 from watcher_sync.exceptions import QuotaReached
-from watcher_sync.model.watch.topics import InvalidTopic, WatchTopic, parse
+from watcher_sync.model.watch.resources import resource_kind
+from watcher_sync.model.watch.topics import ANY, InvalidTopic, WatchTopic, parse
 from watcher_sync.watch.api import bodies
 from watcher_sync.watch.topic_rows import TopicExists, WatchTopics
 from watcher_sync.wire.watch.topic_links import VERSIONS
@@ -38,7 +39,21 @@ class TopicStore:
         self.service = service
         self.rows = WatchTopics(service.store.database, service.tables)
         self.new_id = new_id
+        self._shown = sorted((shown.group, shown.kind) for shown in map(resource_kind, service.kinds.values()))
         self.quota: int = service.conf.api.quota_watch_topics
+
+    def require_known(self, topic: WatchTopic) -> None:
+        """:raises InvalidTopic: when a filter names a group or a kind that no entity has, and so passes nothing."""
+        for number, each in enumerate(topic.filters):
+            at = f"/spec/filters/{number}"
+            kinds = [kind for group, kind in self._shown if each.group in (ANY, group)]
+            if not kinds:
+                raise InvalidTopic(f"{at}/group", f"there is no {each.group!r}; {_one_of(g for g, _ in self._shown)}")
+            if each.kind not in (ANY, *kinds):
+                raise InvalidTopic(f"{at}/kind", f"there is no {each.kind!r}; {_one_of(kinds)}")
+            if each.scope.kind not in (ANY, *(kind for _, kind in self._shown)):
+                scopes = _one_of(kind for _, kind in self._shown)
+                raise InvalidTopic(f"{at}/scope/kind", f"there is no {each.scope.kind!r}; {scopes}")
 
     def find(self, call: Call, version: str, name: str) -> WatchTopic:
         """The topic, if the policy allows the operation on it.
@@ -95,6 +110,7 @@ class TopicCollection:
         document = bodies.decoded(call)
         try:
             topic = parse(document, str(store.new_id()), project_id=call.context.project_id, version=version)
+            store.require_known(topic)
         except InvalidTopic as exc:
             raise bad_request("body", exc.pointer, f"{exc.pointer or 'The body'}: {exc.reason}") from None
         try:
@@ -137,6 +153,10 @@ class TopicItem:
         if not self._store.rows.delete(self._store.find(call, version, name).id):
             raise not_found(f"watch topic {name}")
         call.answer_nothing()
+
+
+def _one_of(names: Iterable[str]) -> str:
+    return f"there are {', '.join(dict.fromkeys(names))}"
 
 
 def known_version(version: str) -> str:
