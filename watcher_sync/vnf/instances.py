@@ -103,7 +103,8 @@ def read_page(
     rows: list[dict[str, Any]] = []
     end = request.after
     with collection.service.source(call, collection.kinds_read) as source:
-        request.require_known_marker(source.connection, call)
+        if end is not None:
+            request.require_known_marker(source.connection, call, end.id)
         for _ in range(_MAX_READS):
             page = request.read(source, collection.names, NOTHING_HIDDEN, after=end)
             more = page.more

@@ -140,7 +140,8 @@ class EntityList:
         # Read here: a request with two connections could wait for the pool, as others do.
         removed = collection.service.removed_of(collection.kind.name) if has_marks else None
         with collection.service.source(call, collection.kinds_read, short=True) as source:
-            wanted.require_known_marker(source.connection, call)
+            if wanted.after is not None:
+                wanted.require_known_marker(source.connection, call, wanted.after.id)
             page = wanted.read(source, chosen or collection.names, wanted.hidden, removed=removed)
         texts = [msgspec.Raw(text) for text in page.texts()]
         marker = wanted.marker(page.end(len(texts))) if page.more else None
@@ -205,14 +206,14 @@ class ListRequest:
         self.after = _after(kind, self._sort, query.get("marker"))
         """Where the page before ended; None: this is the first one."""
 
-    def require_known_marker(self, connection: sa.Connection, call: Call) -> None:
+    def require_known_marker(self, connection: sa.Connection, call: Call, entity_id: str) -> None:
         """Checks the marker of a list of the present; the past may have had other entities.
 
         :raises Problem: 404 when it names no entity that the caller sees, or saw until the entity was deleted.
         """
-        if self.after is None or AS_OF in call.query:
+        if AS_OF in call.query:
             return
-        kind, entity_id = self._collection.kind, self.after.id
+        kind = self._collection.kind
         owner = read_owner(connection, self._collection.service.tables, kind, entity_id, deleted=True)
         scope = call.context.scope if kind.is_scoped else None
         if owner is None or scope not in (None, owner.project_id):
