@@ -72,7 +72,7 @@ def installed(folder: Path) -> Path:
     build = [sys.executable, "tools/release.py", "--into", "dist", "--python", sys.executable]  # make release
     run(build, folder / "source")
     run(["python3", "-m", "venv", prefix], folder)
-    (command,) = documented.commands(_GUIDE, f"{_PREFIX}/bin/pip")
+    command, _plugins = documented.commands(_GUIDE, f"{_PREFIX}/bin/pip")
     (wheel,) = (folder / "source" / "dist").glob("*.whl")
     words = [word.replace(_PREFIX, str(prefix)) for word in command]
     run([str(wheel) if word.startswith("dist/") else word for word in words], folder / "source")
@@ -91,7 +91,7 @@ def test_the_guide_leads_from_the_source_to_both_services(
         config = tmp_path / "watcher-sync.conf"
         config.write_text(_configuration(keystone.url, postgresql_url, nova, tmp_path))
         config.chmod(0o600)
-        (sync,) = documented.commands(_GUIDE, f"{_PREFIX}/bin/watcher-sync-manage")
+        sync, *_ = documented.commands(_GUIDE, f"{_PREFIX}/bin/watcher-sync-manage")
         run([word.replace(_PREFIX, str(prefix)).replace("/etc/watcher-sync", str(tmp_path)) for word in sync], tmp_path)
         cloud = CloudSimulator(seed=5, hosts=3, instances=10)
         port = free_port()
@@ -133,4 +133,4 @@ def _configuration(keystone: str, database: str, nova: Line, folder: Path) -> st
             first = first.replace(old, f"{name} = {source[f'source_nova.{name}']}")
     monitoring = f"[monitoring]\nport = {free_port()}\n"
     state = f"[DEFAULT]\nstate_path = {folder}\n"
-    return state + first + second.replace("https://keystone.example.com/v3", keystone) + monitoring
+    return state + (first + second).replace("https://keystone.example.com/v3", keystone) + monitoring
