@@ -301,6 +301,7 @@ def _account(conf: cfg.ConfigOpts, name: str) -> _Account:
                 },
             )
         auth = loading.load_auth_from_conf_options(conf, name)
+        cloud_account.require_options(conf, name)
         session = loading.load_session_from_conf_options(conf, name, auth=auth, app_name=_APP_NAME)
         limit_answers(session)
         where = {"interface": group.valid_interfaces, "region_name": group.region_name}
