@@ -49,7 +49,7 @@ _LEAST_DESCRIPTORS: Final = 64
 
 _LIBRARY_LOG_LEVELS = ("amqp=WARN", "amqplib=WARN", "sqlalchemy=WARN", "oslo.messaging=WARN", "oslo_messaging=WARN",
           "oslo_service=WARN", "stevedore=WARN", "alembic=WARN", "futurist=WARN", "cotyledon=WARN",
-          "kombu=WARN")  # fmt: skip
+          "kombu=WARN", "keystoneauth.identity=ERROR")  # fmt: skip
 
 
 def prepare() -> None:
