@@ -59,17 +59,6 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {text_of(error)}"
 
 
-def cause_of(error: BaseException) -> str:
-    """The message of the operating system, from the innermost exception; empty if there is none."""
-    found = ""
-    inner: BaseException | None = error
-    while inner is not None:
-        if isinstance(inner, OSError) and inner.strerror:
-            found = inner.strerror
-        inner = inner.__cause__ or inner.__context__
-    return found
-
-
 class NotDeclared(WatcherSyncError, KeyError):
     """The model has no such kind, or the kind has no such index; the message names those that exist."""
 

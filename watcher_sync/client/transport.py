@@ -22,7 +22,7 @@ from keystoneauth1 import adapter, session
 from keystoneauth1 import exceptions as keystone
 from keystoneauth1.identity import BaseIdentityPlugin
 
-from watcher_sync.accounts import share_between_threads
+from watcher_sync.accounts import cause_of, share_between_threads
 from watcher_sync.client.errors import (
     ClientError,
     FieldError,
@@ -32,7 +32,6 @@ from watcher_sync.client.errors import (
     Unreachable,
     problem_error,
 )
-from watcher_sync.exceptions import cause_of
 
 SERVICE_TYPE = "watcher-sync"
 """The type of the service in Keystone's catalog."""

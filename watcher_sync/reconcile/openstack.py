@@ -25,9 +25,9 @@ import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.accounts import share_between_threads
+from watcher_sync.accounts import cause_of, share_between_threads
 from watcher_sync.conf import cloud_account, reconcile_nova
-from watcher_sync.exceptions import ConfigError, ReconcileError, cause_of
+from watcher_sync.exceptions import ConfigError, ReconcileError
 
 LOG = logging.getLogger(__name__)
 
