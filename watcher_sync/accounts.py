@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets several threads use one account of Keystone, in the client and in the reconcilers.
+"""Lets several threads use one account of Keystone, in the client and in the reconcilers, and names failures' causes.
 
 ``get_access`` of keystoneauth reads the token after it has released its own lock. A thread whose request was refused
 may have discarded it by then, and the call ends with an ``AssertionError``.
@@ -23,6 +23,17 @@ def share_between_threads(auth: Any) -> None:
     lock = threading.RLock()
     auth.get_access = _Alone(auth.get_access, lock)
     auth.invalidate = _Alone(auth.invalidate, lock)
+
+
+def cause_of(error: BaseException) -> str:
+    """The message of the operating system, from the innermost exception; empty if there is none."""
+    found = ""
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, OSError) and inner.strerror:
+            found = inner.strerror
+        inner = inner.__cause__ or inner.__context__
+    return found
 
 
 class _Alone:

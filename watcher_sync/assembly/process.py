@@ -49,7 +49,7 @@ _LEAST_DESCRIPTORS: Final = 64
 
 _LIBRARY_LOG_LEVELS = ("amqp=WARN", "amqplib=WARN", "sqlalchemy=WARN", "oslo.messaging=WARN", "oslo_messaging=WARN",
           "oslo_service=WARN", "stevedore=WARN", "alembic=WARN", "futurist=WARN", "cotyledon=WARN",
-          "kombu=WARN")  # fmt: skip
+          "kombu=WARN", "keystoneauth.identity=ERROR")  # fmt: skip
 
 
 def prepare() -> None:
@@ -136,10 +136,13 @@ def check_again(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:
     return checked
 
 
-def reload(conf: cfg.ConfigOpts, check: Callable[[cfg.ConfigOpts], None] = lambda _conf: None) -> list[str] | None:
+def reload(
+    conf: cfg.ConfigOpts, check: Callable[[cfg.ConfigOpts], None] = lambda _conf: None, *, is_requested: bool = True
+) -> list[str] | None:
     """Apply all changed mutable options, or none if a file is wrong. The outcome is logged.
 
     :param check: raises a :class:`ConfigError` if an option of the files cannot work.
+    :param is_requested: whether an operator waits for the outcome, also if nothing changed.
     :returns: ``group.option`` of each changed option; None: a file is wrong.
     """
     try:
@@ -150,7 +153,8 @@ def reload(conf: cfg.ConfigOpts, check: Callable[[cfg.ConfigOpts], None] = lambd
     changed = conf.mutate_config_files()
     safe_logging.install()
     names = [f"{group or 'DEFAULT'}.{option}" for group, option in changed]
-    LOG.info("Reloaded the configuration: %s", ", ".join(names) or "nothing changed")
+    if names or is_requested:
+        LOG.info("Reloaded the configuration: %s", ", ".join(names) or "nothing changed")
     return names
 
 
@@ -162,7 +166,7 @@ def reload_if_written(conf: cfg.ConfigOpts, since: float) -> None:
     paths = [*(conf.config_file or ()), *(conf.config_dir or ())]
     paths += [path for folder in conf.config_dir or () for path in glob.glob(f"{glob.escape(folder)}/*.conf")]
     if any(os.path.exists(path) and os.stat(path).st_mtime >= since - 1 for path in paths):
-        reload(conf)
+        reload(conf, is_requested=False)
 
 
 def run(main: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> int:

@@ -46,6 +46,7 @@ class _Formatter(logging.Formatter):
         text: Any = self._inner.format(record)
         if not isinstance(text, str):  # a formatter for a protocol, not for lines
             return cast("str", text)
+        text = _without_repetition(text, record)
         if self._has_colours:
             parts = _COLOUR.split(text)
             text = "".join(part if i % 2 else escaped_lines(part) for i, part in enumerate(parts))
@@ -64,6 +65,16 @@ def install() -> None:
         if not isinstance(inner, _Formatter):
             has_colours = isinstance(handler, handlers.ColorHandler)
             handler.setFormatter(_Formatter(inner or logging.Formatter(), has_colours=has_colours))
+
+
+def _without_repetition(text: str, record: logging.LogRecord) -> str:
+    """A line without the exception in hand, which oslo.log adds to warnings, if the message is ours or has its text."""
+    summary = getattr(record, "error_summary", "")
+    message, said = record.getMessage(), escaped(summary.partition(": ")[2])
+    is_said = said in message if said else False
+    if summary and (is_said or (not record.exc_info and record.name.startswith("watcher_sync"))):
+        return text.replace(f"{message}: {summary}", message, 1)
+    return text
 
 
 def _has_unsafe_text(exc: BaseException) -> bool:

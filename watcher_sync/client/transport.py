@@ -22,7 +22,7 @@ from keystoneauth1 import adapter, session
 from keystoneauth1 import exceptions as keystone
 from keystoneauth1.identity import BaseIdentityPlugin
 
-from watcher_sync.accounts import share_between_threads
+from watcher_sync.accounts import cause_of, share_between_threads
 from watcher_sync.client.errors import (
     ClientError,
     FieldError,
@@ -253,12 +253,12 @@ def _failure(exc: Exception) -> ClientError:
     text = " ".join(str(exc).split()) or type(exc).__name__
     server = re.search(r"https?://[^/\s]+", text)
     if isinstance(exc, keystone.SSLError):
-        return NotConfigured(f"{server[0]}: {_cause(exc)}" if server and _cause(exc) else text)
+        return NotConfigured(f"{server[0]}: {cause_of(exc)}" if server and cause_of(exc) else text)
     if isinstance(exc, keystone.InvalidResponse) and exc.response.is_redirect:
         return _redirected("auth_url", exc.response)
     if isinstance(exc, (keystone.ConnectionError, requests.RequestException)):
         in_time = not isinstance(exc, (keystone.ConnectTimeout, requests.Timeout))
-        cause = (_cause(exc) or "no answer of HTTP") if in_time else "no answer in time"
+        cause = (cause_of(exc) or "no answer of HTTP") if in_time else "no answer in time"
         return Unreachable(f"{server[0]}: {cause}" if server else text)
     if isinstance(exc, keystone.HttpError):
         status = int(exc.http_status or 500)
@@ -282,17 +282,6 @@ def _root_of(url: str) -> str:
     """The scheme, host and port: the rest may have secrets."""
     parts = urllib.parse.urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-
-
-def _cause(exc: BaseException) -> str:
-    """The message of the operating system, from the innermost exception; empty if there is none."""
-    found = ""
-    inner: BaseException | None = exc
-    while inner is not None:
-        if isinstance(inner, OSError) and inner.strerror:
-            found = inner.strerror
-        inner = inner.__cause__ or inner.__context__
-    return found
 
 
 def _content(response: requests.Response) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Final
 
 from oslo_config import cfg
 
@@ -15,6 +16,11 @@ from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, ReconcileError, described
 
+_NOTHING_TO_COMPARE: Final = (
+    "nothing to compare: enable a reconciler by [reconcile_nova] enabled, [reconcile_capacity] providers, a kubernetes "
+    "or federation source in [engine] enabled_sources, or cloud or auth_type in [reconciler_NAME] of a plugin"
+)
+
 
 def reconcile(conf: cfg.ConfigOpts) -> int:
     """Print a report per scope; 1 if a comparison was incomplete or the delete guard refused deletions."""
@@ -22,9 +28,11 @@ def reconcile(conf: cfg.ConfigOpts) -> int:
     store = open_store(conf)
     known = [(scope, one) for one in make_reconcilers(conf, store, load_handlers(conf)) for scope in one.scopes()]
     scopes = sorted({scope for scope, _ in known})
+    if not scopes:
+        raise ConfigError(_NOTHING_TO_COMPARE)
     for name in wanted:
         if name not in scopes:
-            raise ConfigError(f"{name}: no such scope; the scopes are {', '.join(scopes) or 'none'}")
+            raise ConfigError(f"{name}: no such scope; the scopes are {', '.join(scopes)}")
     for scope, one in [each for name in wanted or scopes for each in known if each[0] == name]:
         timeout = one.timeout(scope)
         deadline = time.monotonic() + (conf.reconcile.timeout if timeout is None else timeout)

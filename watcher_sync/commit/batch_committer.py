@@ -277,7 +277,8 @@ class BatchCommitter(abc.ABC):
             self.stats.observe_delays(pending.batch.events, self._now())
         if work.unauthorised:
             self.stats.unauthorised.update([event.source for event in work.unauthorised])
-            self._failures.log_unauthorised(work.quarantined)
+        if work.quarantined:
+            self._failures.log_quarantined(work.quarantined)
         if self._suspects.ends:
             self._suspects.passed(pending.batch.events)
         self._awaited.add([(parked.kind, parked.entity_id) for parked in work.parked])

@@ -77,10 +77,13 @@ class EventInHand:
 
 
 _LOG_INTERVAL_SECONDS = 60.0
+_MAX_LINES: Final = 50
+_MAX_LOGGED: Final = 300
+"""Characters of a reason in a line."""
 
 
 class FailureLog:
-    """For one thread. It remembers a time for each handler and each source, of which there are few."""
+    """For one thread. It logs at most ``_MAX_LINES`` in a minute."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -91,15 +94,21 @@ class FailureLog:
         if self._is_due("handler", handler):
             LOG.error("%s (the event is in quarantine, with the traceback)", reason)
 
-    def log_unauthorised(self, quarantined: Iterable[RefusedEvent]) -> None:
-        """Log those of these events that their source may not bring: one of each source."""
+    def log_quarantined(self, quarantined: Iterable[RefusedEvent]) -> None:
+        """Log these events: one of each source and reason, and one of each source that may not bring its event."""
         for kept in quarantined:
-            if kept.reason.startswith(UNAUTHORISED) and self._is_due("source", kept.event.source):
-                LOG.warning("source %s: %s (the event is in quarantine)", kept.event.source, kept.reason)
+            is_unauthorised = kept.reason.startswith(UNAUTHORISED)
+            reason = UNAUTHORISED if is_unauthorised else kept.reason
+            if not kept.detail and self._is_due(reason, kept.event.source):
+                LOG.warning("source %s: %s (the event is in quarantine)", kept.event.source, kept.reason[:_MAX_LOGGED])
 
     def _is_due(self, what: str, name: str) -> bool:
         """Whether its last line is a minute old; then this counts as the next one."""
         now = self._monotonic()
+        if len(self._logged_at) >= _MAX_LINES:  # reasons may name ids
+            self._logged_at = {key: at for key, at in self._logged_at.items() if now - at < _LOG_INTERVAL_SECONDS}
+            if len(self._logged_at) >= _MAX_LINES:
+                return False
         if now - self._logged_at.get((what, name), -_LOG_INTERVAL_SECONDS) < _LOG_INTERVAL_SECONDS:
             return False
         self._logged_at[what, name] = now

@@ -10,6 +10,7 @@ keystoneauth is imported only if the files name an account.
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
@@ -18,6 +19,8 @@ from oslo_config import cfg
 from watcher_sync.exceptions import ConfigError
 
 _SAMPLE_PLUGIN = "password"
+_NEEDED = ("endpoint", "password", "token")
+"""Options without which a plugin that has them fails."""
 _REQUEST_TIMEOUT_SECONDS = 60
 """The default of keystoneauth's ``timeout``: seconds without an answer of one request."""
 
@@ -74,11 +77,15 @@ def list_auth_opts(conf: cfg.ConfigOpts, group: str) -> list[tuple[str, list[cfg
     plugin: str | None = conf[section].auth_type
     plugin_options: list[cfg.Opt] = []
     if plugin:
+        # By name: the library logs what it cannot load.
+        known = importlib.metadata.entry_points(group=loading.PLUGIN_NAMESPACE).names
+        if plugin not in known:
+            listed = ", ".join(sorted(known))
+            raise ConfigError(f"[{section}] auth_type = {plugin}: there is no such plugin; there are {listed}")
         try:
             plugin_options = loading.get_auth_plugin_conf_options(plugin)
         except exceptions.NoMatchingPlugin:
-            known = ", ".join(sorted(loading.get_available_plugin_names()))
-            raise ConfigError(f"[{section}] auth_type = {plugin}: there is no such plugin; there are {known}") from None
+            raise ConfigError(f"[{section}] auth_type = {plugin}: the plugin cannot be loaded") from None
     common = loading.get_auth_common_conf_options()
     return [(group, [*_session_opts(loading), *common]), (section, [*common, *plugin_options])]
 
@@ -111,6 +118,17 @@ def require_account(conf: cfg.ConfigOpts, group: str) -> None:
     if bool(cloud) == bool(plugin_of(conf, group)):
         wrong = "are both set" if cloud else "are not set"
         raise ConfigError(f"[{group}] cloud, auth_type: {wrong}; one of them names the account")
+
+
+def require_options(conf: cfg.ConfigOpts, group: str) -> None:
+    """Require what the library calls optional, and its plugin needs at the first request.
+
+    :raises ConfigError: naming an option that is not set.
+    """
+    section = conf[group].auth_section or group
+    for name in _NEEDED:
+        if name in conf[section] and not conf[section][name]:
+            raise ConfigError(f"[{section}] {name}: not set; auth_type = {conf[section].auth_type} needs it")
 
 
 def plugin_of(conf: cfg.ConfigOpts, group: str) -> str | None:

@@ -36,6 +36,9 @@ _NAMESPACES = (
 
 _GROUP = "oslo.config.opts"
 
+_ACCOUNTS = {"auth_type", "auth-type", "auth_section", "auth-section", "cloud"}
+"""Without one of them, a section with an account has no options of keystoneauth."""
+
 _ALWAYS = 2
 """Every process imports this many libraries at the head of _NAMESPACES in any case."""
 
@@ -97,7 +100,12 @@ def _unknown(
                 return f"{name}: unknown section [{section}]{_suggestion(section, known)}"
             for option in values:
                 if option.replace("-", "_") not in allowed:
-                    return f"{name}: unknown option {option} in [{section}]{_suggestion(option, allowed)}"
+                    where = f"[{section}]"
+                    if cloud_account.has_account(allowed) and not any(
+                        found.get(section, {}).keys() & _ACCOUNTS for found in parsed.values()
+                    ):
+                        where += ", where auth_type is not set"
+                    return f"{name}: unknown option {option} in {where}{_suggestion(option, allowed)}"
     return None
 
 

@@ -364,6 +364,7 @@ class Engine:
             heartbeat.stop()
             self._leave(last_seen)
         self.suspects.close()
+        LOG.info("Ended the lead of the engine group %s at seq %d", self.lease.name, self.model.generation)
 
     def _consume(self, consumer: ConsumeLoop, last_seen: LastSeenWriter) -> None:
         """Take and commit batches until a stop is requested or the lease is lost."""

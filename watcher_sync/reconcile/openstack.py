@@ -7,7 +7,7 @@ An :class:`OpenStackCloud` is the account of a section. It connects at the first
 Each failure has a type of its own. A server that asks for a pause (429, or 503 with ``Retry-After``) gets it within the
 deadline. keystoneauth authenticates again if a token expires. Nothing else is tried again: the next run does that.
 
-A failure's message has no address of the cloud, because ``/readyz`` shows it. The log has the library's message.
+A failure's message has no address of the cloud, because ``/readyz`` shows it. The log has the address.
 
 openstacksdk is imported when a :class:`OpenStackCloud` is made: the import is slow.
 """
@@ -25,7 +25,7 @@ import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.accounts import share_between_threads
+from watcher_sync.accounts import cause_of, share_between_threads
 from watcher_sync.conf import cloud_account, reconcile_nova
 from watcher_sync.exceptions import ConfigError, ReconcileError
 
@@ -119,6 +119,7 @@ class OpenStackCloud:
         """
         cloud_account.register_auth_opts(conf, group)
         cloud_account.require_account(conf, group)
+        self._group = group
         self._account = _account(conf, group)
         share_between_threads(self._account.session.auth)
         self._versions = versions
@@ -135,11 +136,19 @@ class OpenStackCloud:
         return CloudClient(self, deadline)
 
     def log_failure(self, service: str, error: Exception) -> None:
-        """Log the library's message of a failure, unless the last failure of this service was of the same kind."""
-        kind = type(error).__name__
+        """Log the address and the cause of a failure, unless the last one of this service was of the same kind."""
+        kind, cause = type(error).__name__, cause_of(error)
         if self._logged.get(service) != kind:
             self._logged[service] = kind
-            LOG.warning("%s: %s: %s", service, kind, " ".join(str(error).split()))
+            address = _ADDRESS.search(str(error))
+            known = f"{address[0]}: {cause}" if address and cause else " ".join(str(error).split())
+            LOG.warning("[%s] %s: %s", self._group, self.asked(service, error), known)
+
+    def asked(self, service: str, error: Exception) -> str:
+        """Return which service a failed request was to: ``keystone``, which the library asks for a token, or this."""
+        address = _ADDRESS.search(str(error))
+        auth_url = getattr(self._account.session.auth, "auth_url", None) or ""
+        return "keystone" if address and auth_url.startswith(address[0]) else service
 
     def note_success(self, service: str) -> None:
         """Have the next failure of a service logged again."""
@@ -270,7 +279,8 @@ class CloudClient:
             raise CloudUnavailable(f"{service}: the catalogue has no endpoint of it") from None
         except ksa.ClientException as exc:
             self._cloud.log_failure(service, exc)
-            raise CloudUnavailable(f"{service}: {type(exc).__name__}") from None
+            reason = cause_of(exc) or type(exc).__name__
+            raise CloudUnavailable(f"{self._cloud.asked(service, exc)}: {reason}") from None
 
 
 def _account(conf: cfg.ConfigOpts, name: str) -> _Account:
@@ -301,6 +311,7 @@ def _account(conf: cfg.ConfigOpts, name: str) -> _Account:
                 },
             )
         auth = loading.load_auth_from_conf_options(conf, name)
+        cloud_account.require_options(conf, name)
         session = loading.load_session_from_conf_options(conf, name, auth=auth, app_name=_APP_NAME)
         limit_answers(session)
         where = {"interface": group.valid_interfaces, "region_name": group.region_name}
@@ -363,4 +374,5 @@ def _shown(text: str) -> str:
     return " ".join(_URL.sub("(address)", text).split())[:_MAX_SHOWN]
 
 
+_ADDRESS: Final = re.compile(r"https?://[^/\s]+")
 _URL: Final = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>)]+", re.IGNORECASE)

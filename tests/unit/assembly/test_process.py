@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from oslo_config import cfg
 from oslo_service import backend
@@ -221,6 +223,23 @@ def test_a_file_that_was_written_during_the_start_is_read_again(run, tmp_path):
     assert conf.engine.batch_size == 7, "it was not written since the start"
     process.reload_if_written(conf, written - 60)
     assert conf.engine.batch_size == 8
+
+
+def test_a_file_that_is_read_again_without_a_request_is_logged_only_if_it_changed_an_option(
+    run, tmp_path, caplog, monkeypatch
+):
+    _, _, conf = run("[engine]\nbatch_size = 7\n")
+    caplog.set_level("INFO", "watcher_sync")
+    monkeypatch.setattr(logging.getLogger("watcher_sync.assembly.process"), "handlers", [caplog.handler])
+    path = tmp_path / "0.conf"
+    process.reload_if_written(conf, path.stat().st_mtime)
+    assert not caplog.messages
+    process.reload(conf)
+    path.write_text("[engine]\nbatch_size = 8\n")
+    process.reload_if_written(conf, path.stat().st_mtime)
+    assert caplog.messages == [
+        f"Reloaded the configuration: {what}" for what in ("nothing changed", "engine.batch_size")
+    ]
 
 
 def test_a_wrong_file_changes_nothing_when_it_is_read_again(run, tmp_path):

@@ -20,7 +20,8 @@ def instance(entity_id, version="1"):
     return Upsert("instance", entity_id, version, {"state": {}, "details": {"name": entity_id}})
 
 
-def test_what_is_acked_is_in_the_database_with_its_cursor_and_a_stop_gives_the_lease_back(run, store):
+def test_what_is_acked_is_in_the_database_with_its_cursor_and_a_stop_gives_the_lease_back(run, store, caplog):
+    caplog.set_level("INFO", "watcher_sync")
     source = Spoken()
     running = run(source)
     source.say(told(1, instance("a")), told(2, instance("b")))
@@ -30,6 +31,8 @@ def test_what_is_acked_is_in_the_database_with_its_cursor_and_a_stop_gives_the_l
     assert running.engine.is_ready() == (True, "")
     assert running.stop()
     assert (source.stopped, running.lease.read().holder, running.error) == (1, "", None)
+    ended = f"Ended the lead of the engine group {running.lease.name} at seq {store.head()}"
+    assert ended in caplog.messages
 
 
 def test_a_bug_of_a_handler_and_an_event_too_early_are_acked_because_they_are_kept(run, store):

@@ -133,7 +133,7 @@ def test_an_account_that_cannot_be_used_is_named(site: Warehouse, tmp_path: Path
 
 
 def test_an_option_with_a_wrong_value_is_named_before_the_first_run(site: Warehouse, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^\[reconciler_slots\] Value for option interval .*soon"):
+    with pytest.raises(ConfigError, match=r"\[reconciler_slots\] interval: it has to be a number, not 'soon'$"):
         reconciler(site, configured(tmp_path, "interval = soon\n"))
 
 

@@ -77,6 +77,32 @@ def test_a_missing_option_of_the_account_is_named(read):
         OpenStackCloud(read(PASSWORD.replace("auth_url", "#auth_url")))
 
 
+@pytest.mark.parametrize("value", ["#password", "password =\n#"])
+def test_an_account_without_password_is_refused_before_the_first_request(read, value):
+    with pytest.raises(ConfigError, match=r"^\[reconcile_nova\] password: not set; auth_type = password needs it$"):
+        OpenStackCloud(read(PASSWORD.replace("password = s", f"{value} = s")))
+
+
+def test_the_section_of_the_plugin_is_named_for_an_option_that_it_lacks(read):
+    text = "[reconcile_nova]\nauth_section = account\n[account]\nauth_type = none\n"
+    with pytest.raises(ConfigError, match=r"^\[account\] endpoint: not set; auth_type = none needs it$"):
+        OpenStackCloud(read(text))
+
+
+@pytest.mark.parametrize("option", ["endpoint", "auth_url"])
+def test_an_option_of_a_plugin_without_auth_type_says_so(read, option):
+    with pytest.raises(
+        ConfigError, match=rf"unknown option {option} in \[reconcile_nova\], where auth_type is not set"
+    ):
+        read(f"[reconcile_nova]\n{option} = http://127.0.0.1:9\n")
+
+
+def test_a_plugin_that_does_not_exist_logs_nothing(read, caplog):
+    with pytest.raises(ConfigError):
+        read("[reconcile_nova]\nauth_type = pasword\n")
+    assert not caplog.records
+
+
 def test_a_cloud_of_clouds_yaml_is_an_account(read, tmp_path, monkeypatch):
     file = tmp_path / "clouds.yaml"
     monkeypatch.setattr(loader, "CONFIG_FILES", [str(file)])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import pytest
 
@@ -64,12 +65,14 @@ def test_the_reason_of_a_failed_run_has_no_address_and_the_log_has_it_once(
             site.reconcile()
     inventory = read_inventory(site.store.database, "nova")
     assert inventory is not None
+    named = "keystone" if service == "identity" else service
     for text in (str(failed.value), inventory.problem):
-        assert "ConnectFailure" in text
+        assert f"{named}: Connection refused" in text
         assert "127.0.0.1" not in text
         assert "http" not in text
     logged = [r for r in caplog.records if r.name.startswith("watcher_sync") and "127.0.0.1" in r.getMessage()]
-    assert len(logged) == 1
+    [message] = [record.getMessage() for record in logged]
+    assert re.fullmatch(rf"\[reconcile_nova\] {named}: http://127\.0\.0\.1:\d+: Connection refused", message)
 
 
 @pytest.mark.parametrize(
