@@ -9,13 +9,21 @@ import pytest
 from selenium.webdriver.remote.webdriver import WebDriver
 
 from tests.functional.page.cloud import Cloud
-from tests.functional.page.looking import WIDE, Page
+from tests.functional.page.looking import PHONE, WIDE, Page
 from tests.functional.page.serving import served
 from tests.functional.page.test_page_views import change, vnf
 from tests.waiting import wait_until
 from watcher_sync.storage.writing.store import Store
 
 HOST = "cmp-fra-0001"
+
+GRAPH = """
+const box = document.querySelector('.graph'), svg = box.querySelector('svg');
+const [around, root] = [box, svg.querySelector('[aria-current] rect')].map((one) => one.getBoundingClientRect());
+const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+return [scale, box.scrollWidth - box.clientWidth, root.left >= around.left && root.right <= around.right];
+"""
+"""How much the graph is shrunk, how much of it is out of sight, and whether what is open is in sight."""
 
 
 @pytest.fixture
@@ -60,3 +68,18 @@ def test_a_place_a_group_and_the_whole_page_say_that_all_is_well_until_it_is_not
     assert page.all(f'[data-id="{HOST}"] .well') == []
     page.wait_text(".figures", "1 with problems")
     assert page.all(".figures .good") == []
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize("root", ["cluster/edge", "pod/6f000000-0000-4000-8000-000000000001"])
+def test_a_graph_shrinks_into_the_pane_or_scrolls_from_what_is_open(
+    page: Page, size: tuple[int, int], root: str
+) -> None:
+    page.size(*size)
+    page.open(f"#/{root}")
+    wait_until(lambda: len(page.all(".graph .node")) > 3, 60, "the graph")
+    scale, beyond, is_root_visible = page.run(GRAPH)
+    assert scale > 0.8
+    assert beyond <= 0 or scale == 1
+    assert is_root_visible
+    assert page.run("return document.documentElement.scrollWidth") <= size[0]
