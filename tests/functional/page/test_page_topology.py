@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The topology says of which kind a mark is, and what is well."""
+"""The topology says of which kind a mark is, what is well, and what is used; the graph of a pane fits."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -83,3 +84,16 @@ def test_a_graph_shrinks_into_the_pane_or_scrolls_from_what_is_open(
     assert beyond <= 0 or scale == 1
     assert is_root_visible
     assert page.run("return document.documentElement.scrollWidth") <= size[0]
+
+
+def test_a_host_shows_how_much_of_it_is_used(page: Page, cloud: Cloud) -> None:
+    capacity = {"vcpus": 8, "reserved_vcpus": 2, "vcpu_ratio": 4.0, "memory_mb": 16_384, "reserved_memory_mb": 0}
+    cloud.commit(
+        cloud.node("cmp-new", service={"status": "enabled"}, capacity={**capacity, "memory_ratio": 1.0}),
+        cloud.instance(str(uuid.uuid4()), host="cmp-new", name="new", state="active", vcpus=6, memory_mb=4096),
+    )
+    tile = '.tile[data-id="cmp-new"]'
+    page.wait_text(f"{tile} .tile-capacity", "vCPU 25 % · RAM 25 %", 60)
+    title = page.run("return document.querySelector(arguments[0]).title", tile)
+    assert "6 of 24 vCPUs used, 4,096 of 16,384 MiB of memory used" in title
+    assert page.texts(f'.tile[data-id="{HOST}"] .tile-capacity') == []

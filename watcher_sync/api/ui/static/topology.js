@@ -82,6 +82,17 @@ function told(members, names) {
     .join("; ");
 }
 
+const RESOURCES = { vcpus: ["vCPU", "vCPUs"], memory_mb: ["RAM", "MiB of memory"], disk_gb: ["disk", "GiB of disk"] };
+
+/** What the instances of a host use of it, in short and in full; a host that gives nothing has no percentage. */
+function usage({ capacity }) {
+  const known = Object.entries(capacity || {}).filter(([, { total }]) => total > 0);
+  return {
+    short: known.map(([name, { used, total }]) => `${RESOURCES[name][0]} ${Math.round((100 * used) / total)} %`).join(" · "),
+    full: known.map(([name, { used, total }]) => `${number(used)} of ${number(total)} ${RESOURCES[name][1]} used`).join(", "),
+  };
+}
+
 class Tile extends Pure {
   shouldComponentUpdate(props) {
     return props.selected !== this.props.selected || props.signature !== this.props.signature;
@@ -89,17 +100,19 @@ class Tile extends Pure {
 
   render({ entry, kind, names, letters, selected, open }) {
     const well = isWell(entry);
+    const { short, full } = usage(entry);
     return html`
       <li>
         <button type="button" tabindex="-1" class=${`tile ${entry.level}`} aria-current=${selected ? "true" : null}
-          data-id=${entry.id} onClick=${() => open(kind, entry.id)} title=${[entry.id, entry.zone, ...entry.problems].filter(Boolean).join(" · ")}>
+          data-id=${entry.id} onClick=${() => open(kind, entry.id)} title=${[entry.id, entry.zone, full, ...entry.problems].filter(Boolean).join(" · ")}>
           <span class="tile-head">
             <span class="tile-name">${entry.name || entry.id}</span>
-            <span class="sr">, ${told(entry.members, names)}${entry.problems.length > 0 && ";"}${well && "; all well"} </span>
+            <span class="sr">, ${told(entry.members, names)}${entry.problems.length > 0 && ";"}${well && "; all well"}${full && `; ${full}`} </span>
             ${well && html`<span class="well" aria-hidden="true">✓</span>`}
             <span class="tile-count" aria-hidden="true">${number(Object.values(entry.members).reduce((all, states) => all + sum(states), 0))}</span>
           </span>
           ${Object.entries(entry.members).map(([name, states]) => html`<${Marks} key=${name} states=${states} letter=${letters[name]} />`)}
+          ${short && html`<span class="tile-capacity" aria-hidden="true">${short}</span>`}
           ${entry.problems.length > 0 && html`<span class="tile-problems">${entry.problems.join(" · ")}</span>`}
         </button>
       </li>`;
