@@ -19,7 +19,8 @@ KIND: Final = "compute_node"
 
 _UNITS: Final = {"vcpus": "Virtual CPUs", "memory_mb": "Memory, MiB,", "disk_gb": "Disk, GiB,"}
 
-_CAPACITY: Final = tuple(name for names in RESOURCES.values() for name in names)
+CAPACITY: Final = tuple(name for names in RESOURCES.values() for name in names)
+"""The fields of a compute node from which its capacity is computed."""
 
 FIELDS: Final[Mapping[str, dict[str, Any]]] = {
     **{
@@ -42,7 +43,7 @@ FIELDS: Final[Mapping[str, dict[str, Any]]] = {
 
 def columns(names: Iterable[str]) -> tuple[str, ...]:
     """The columns from which the chosen ones of these fields are computed."""
-    return () if FIELDS.keys().isdisjoint(names) else ("id", *_CAPACITY)
+    return () if FIELDS.keys().isdisjoint(names) else ("id", *CAPACITY)
 
 
 def add(connection: sa.Connection, tables: Tables, rows: Collection[dict[str, Any]], names: Iterable[str]) -> None:

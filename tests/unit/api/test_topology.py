@@ -209,3 +209,12 @@ def test_a_state_means_one_health_in_the_answer_and_in_the_order_of_the_database
     with sa.create_engine("sqlite://").connect() as connection:
         rank = connection.scalar(sa.select(health_rank(sa.literal(state))))
     assert HEALTHS[rank] == health_of(state) == health
+
+
+def test_hosts_have_what_their_instances_use_of_what_they_can_give(client, commit):
+    capacity = {"vcpus": 8, "reserved_vcpus": 2, "vcpu_ratio": 4.0, "memory_mb": 4096, "reserved_memory_mb": 0}
+    flavor = {"vcpus": 3, "memory_mb": 1024, "disk_gb": 10}
+    one = Upsert("instance", f"{1:032x}", "1", {"state": {}, "flavor": flavor, "placement": {"host": "a"}})
+    commit(host("a", capacity={**capacity, "memory_ratio": 1.5}), host("b"), one)
+    found = {entry["id"]: entry["capacity"] for entry in hosts_of(client)["entries"]}
+    assert found == {"a": {"vcpus": {"used": 3, "total": 24}, "memory_mb": {"used": 1024, "total": 6144}}, "b": {}}

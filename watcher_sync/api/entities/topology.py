@@ -2,8 +2,8 @@
 """``/v1/topology``: the places of a cloud with the numbers of their members, and the numbers of all kinds.
 
 A kind is a place if others declare to run on it, and if it runs on nothing itself: hosts, clusters, kinds of plugins.
-Each kind of places costs one query, each kind of members one, and all others together one. Entries with problems
-come first, at most ``limit`` of a kind.
+Each kind of places costs one query, each kind of members one, the use of hosts one, all others one.
+Entries with problems come first, at most ``limit`` of a kind.
 
 This module defines the problems. A place is in error, forced down, disabled, or deleted while it has
 instances. Members are in error (:mod:`watcher_sync.read.member_states`) or degraded.
@@ -29,7 +29,9 @@ from watcher_sync.api.http.positions import AS_OF, AS_OF_ANSWER, AS_OF_HEADER, P
 from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.service import Service
+from watcher_sync.model.allocations import RESOURCES, capacity_of_fields
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
+from watcher_sync.read import host_usage
 from watcher_sync.read.member_states import (
     DEGRADED,
     HEALTHS,
@@ -85,9 +87,23 @@ _HEALTH: schemas.Schema = {
     },
 }
 
+_CAPACITY: schemas.Schema = {
+    "type": "object",
+    "description": "vcpus, memory_mb, disk_gb of a host -> used and whole amount, as far as both are known.",
+    "propertyNames": {"enum": list(RESOURCES)},
+    "additionalProperties": {
+        "type": "object",
+        "required": ["used", "total"],
+        "properties": {
+            "used": {"type": "integer", "minimum": 0, "description": "What its instances use."},
+            "total": {"type": "integer", "description": "(total - reserved) * ratio."},
+        },
+    },
+}
+
 _ENTRY: schemas.Schema = {
     "type": "object",
-    "required": ["id", "name", "zone", "state", "level", "problems", "members", "health"],
+    "required": ["id", "name", "zone", "state", "level", "problems", "members", "health", "capacity"],
     "properties": {
         "id": schemas.STRING,
         "name": schemas.nullable(schemas.STRING) | {"description": "What people call it, if it has a name."},
@@ -97,6 +113,7 @@ _ENTRY: schemas.Schema = {
         "problems": {"type": "array", "items": schemas.STRING, "description": "Its problems, worst first."},
         "members": _MEMBERS,
         "health": _HEALTH,
+        "capacity": _CAPACITY,
     },
 }
 
@@ -136,6 +153,7 @@ class _TopologyEntry(msgspec.Struct):
     problems: list[str]
     members: dict[str, dict[str, int]]
     health: dict[str, dict[Health, int]]
+    capacity: dict[str, dict[str, int]] = {}
 
 
 class Topology:
@@ -196,6 +214,8 @@ class _Reading:
         found = [row for row in rows if not search or any(search in (row[n] or "").lower() for n in ("id", "name"))]
         entries = [_entry(row, counts, self._service.kinds) for row in found]
         entries.sort(key=_sort_key)
+        if kind.name == host_usage.KIND and self._context.scope is None:
+            self._add_capacity(entries[:limit], {row["id"]: row for row in found})
         members = {name: self.kinds[name] for name in counts}
         return {
             "kind": kind.name,
@@ -208,6 +228,15 @@ class _Reading:
             "unplaced": unplaced,
         }
 
+    def _add_capacity(self, entries: Iterable[_TopologyEntry], rows: Mapping[str, Mapping[Any, Any]]) -> None:
+        """Adds to the entries of an answer what their instances use of them, by one query."""
+        used = host_usage.read_used(self._connection, self._service.tables, [entry.id for entry in entries])
+        for entry in entries:
+            whole, part = capacity_of_fields(rows[entry.id]), used[entry.id]
+            amounts = {name: (getattr(part, name), getattr(whole, name)) for name in RESOURCES}
+            known = {name: pair for name, pair in amounts.items() if None not in pair}
+            entry.capacity = {name: {"used": one, "total": total} for name, (one, total) in known.items()}
+
     def count(self, kinds: Iterable[Kind]) -> None:
         """Counts the entities of these kinds."""
         tables = self._service.tables.entities
@@ -218,7 +247,8 @@ class _Reading:
         table = self._service.tables.entities[kind.name]
         is_named = kind.title_field is not None and self._context.hidden(kind).get(kind.title_field) != ()
         name = table.c[kind.title_field] if kind.title_field is not None and is_named else sa.null()
-        more = [table.c[field] for field in _STATUS_FIELDS if field in table.c]
+        fields = (*_STATUS_FIELDS, *(host_usage.CAPACITY if kind.name == host_usage.KIND else ()))
+        more = [table.c[field] for field in fields if field in table.c]
         query = sa.select(table.c.id, name.label("name"), self._state(kind).label("state"), *more)
         chosen = (table.c[field] == value for field, value in self._scope(kind).items())
         return [row._mapping for row in self._connection.execute(query.where(*chosen))]

@@ -8,7 +8,7 @@ import { Drifts } from "./drifts.js";
 import { Engines } from "./engines.js";
 import { Entity } from "./entity.js";
 import { clock, number, words } from "./format.js";
-import { look } from "./health.js";
+import { isProblem } from "./health.js";
 import { Held } from "./held.js";
 import { Leases } from "./leases.js";
 import { LoggedIn, Login } from "./login.js";
@@ -80,11 +80,12 @@ function Figures({ topology, names }) {
   const groups = (topology?.groups || []).filter((group) => group.total);
   const parts = [];
   let troubled = 0;
+  const states = Object.values(topology?.kinds ?? {}).flatMap(Object.keys);
   if (!groups.length) {
     for (const [kind, states] of Object.entries(topology?.kinds ?? {})) {
       const all = Object.entries(states);
       if (all.length) parts.push(names.count(all.reduce((sum, [, n]) => sum + n, 0), kind));
-      for (const [state, n] of all) if (["bad", "warn"].includes(look(state))) troubled += n;
+      for (const [state, n] of all) if (isProblem(state)) troubled += n;
     }
   }
   for (const group of groups) {
@@ -96,7 +97,8 @@ function Figures({ topology, names }) {
     }
   }
   return html`<p class="figures">${parts.join(" · ")}
-    ${troubled > 0 && html`<strong>${troubled === 1 ? "1 with problems" : `${number(troubled)} with problems`}</strong>`}</p>`;
+    ${troubled > 0 && html`<strong>${troubled === 1 ? "1 with problems" : `${number(troubled)} with problems`}</strong>`}
+    ${parts.length > 0 && !troubled && !states.some(isProblem) && html`<span class="good">all well</span>`}</p>`;
 }
 
 class App extends Component {

@@ -30,6 +30,8 @@ export function look(state) {
   return text.endsWith("ing") ? "busy" : "off";
 }
 
+export const isProblem = (state) => ["bad", "warn"].includes(look(state));
+
 const of = (state, why = "") => ({ look: look(state), word: state || "unknown", why });
 const told = (name, word, why = "") => ({ look: name, word, why });
 

@@ -4,7 +4,7 @@
 import { Asking } from "./asking.js";
 import { get, query } from "./api.js";
 import { filterOf } from "./filters.js";
-import { createRef, html } from "./html.js";
+import { createRef, html, Pure } from "./html.js";
 import { number, words } from "./format.js";
 import { Refs } from "./names.js";
 import { addressOf } from "./router.js";
@@ -17,7 +17,8 @@ const WIDTH = 126;
 const GAP = 22;
 const HEIGHT = 22;
 const PITCH = 28;
-const CHARS = 15;
+const CHARS = 14;
+const FITS = 3 * (WIDTH + GAP); // as wide as can shrink into the pane and be read; what is wider scrolls
 
 const LOOK_OF = { error: "bad", warning: "warn", changing: "busy", unknown: "unknown", off: "off", ok: "good" };
 
@@ -138,31 +139,43 @@ export class Relations extends Asking {
   }
 }
 
-function Graph({ graph, open }) {
-  const { places, lines, width, height } = layout(graph);
-  const undrawn = { ...graph.more };
-  const drawn = new Set(places.map(keyOf));
-  for (const node of graph.nodes) if (!drawn.has(keyOf(node))) undrawn[node.kind] = (undrawn[node.kind] || 0) + 1;
-  const left = total(undrawn);
-  const said = (place) => lines.filter(({ dependent }) => dependent === place).map(({ relation, needed }) => `, ${words(relation)} ${called(needed)}`);
-  const go = (event, { kind, id }) => {
-    event.preventDefault();
-    open(kind, id);
-  };
-  return html`
-    <div class="graph">
-      <svg width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} role="group" aria-label="Graph of relations">
-        ${lines.map((line) => html`<${Line} key=${line.key} line=${line} />`)}
-        ${places.map((place) => html`
-          <a key=${keyOf(place)} href=${`#/${place.kind}/${encodeURIComponent(place.id)}`} class=${`node ${LOOK_OF[place.health]}`}
-            aria-current=${place.direction === "root" ? "true" : null} onClick=${(event) => go(event, place)}
-            aria-label=${`${words(place.kind)} ${called(place)}, ${word(place)}${said(place).join("")}`}>
-            <title>${`${words(place.kind)} ${called(place)}: ${word(place)}`}</title>
-            <rect x=${place.x + 0.5} y=${place.y} width=${WIDTH - 1} height=${HEIGHT} rx="4" />
-            <circle cx=${place.x + 11} cy=${place.y + HEIGHT / 2} r="3.5" />
-            <text x=${place.x + 21} y=${place.y + 15}>${cut(called(place))}</text>
-          </a>`)}
-      </svg>
-    </div>
-    ${left > 0 && html`<p class="note">${number(left)} more, not drawn; the worst are.</p>`}`;
+class Graph extends Pure {
+  box = createRef();
+
+  /** A wide graph begins at what is open. */
+  componentDidMount() {
+    const box = this.box.current;
+    const root = box.querySelector("[aria-current] rect").getBoundingClientRect();
+    const { left, width } = box.getBoundingClientRect();
+    box.scrollLeft += root.left + root.width / 2 - left - width / 2;
+  }
+
+  render({ graph, open }) {
+    const { places, lines, width, height } = layout(graph);
+    const undrawn = { ...graph.more };
+    const drawn = new Set(places.map(keyOf));
+    for (const node of graph.nodes) if (!drawn.has(keyOf(node))) undrawn[node.kind] = (undrawn[node.kind] || 0) + 1;
+    const left = total(undrawn);
+    const said = (place) => lines.filter(({ dependent }) => dependent === place).map(({ relation, needed }) => `, ${words(relation)} ${called(needed)}`);
+    const go = (event, { kind, id }) => {
+      event.preventDefault();
+      open(kind, id);
+    };
+    return html`
+      <div class="graph" ref=${this.box}>
+        <svg class=${width > FITS ? null : "fits"} width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} role="group" aria-label="Graph of relations">
+          ${lines.map((line) => html`<${Line} key=${line.key} line=${line} />`)}
+          ${places.map((place) => html`
+            <a key=${keyOf(place)} href=${`#/${place.kind}/${encodeURIComponent(place.id)}`} class=${`node ${LOOK_OF[place.health]}`}
+              aria-current=${place.direction === "root" ? "true" : null} onClick=${(event) => go(event, place)}
+              aria-label=${`${words(place.kind)} ${called(place)}, ${word(place)}${said(place).join("")}`}>
+              <title>${`${words(place.kind)} ${called(place)}: ${word(place)}`}</title>
+              <rect x=${place.x + 0.5} y=${place.y} width=${WIDTH - 1} height=${HEIGHT} rx="4" />
+              <circle cx=${place.x + 11} cy=${place.y + HEIGHT / 2} r="3.5" />
+              <text x=${place.x + 21} y=${place.y + 15}>${cut(called(place))}</text>
+            </a>`)}
+        </svg>
+      </div>
+      ${left > 0 && html`<p class="note">${number(left)} more, not drawn; the worst are.</p>`}`;
+  }
 }

@@ -8,7 +8,7 @@ import { Component, createRef, html, Pure, Trouble } from "./html.js";
 import { filterOf } from "./filters.js";
 import { Found } from "./found.js";
 import { clock, number } from "./format.js";
-import { look, LOOKS } from "./health.js";
+import { isProblem, look, LOOKS } from "./health.js";
 import { addressOf } from "./router.js";
 import { rove, settleIn } from "./roving.js";
 import { stateField } from "./schema.js";
@@ -17,6 +17,7 @@ const MEANINGS = { good: "active", busy: "in change", off: "off", unknown: "unkn
 const ACROSS = 10; // rows of ten can be counted at a glance
 const PITCH = 12;
 const MOST = 60;
+const LETTER = 12; // the width of the letter of a kind, before its marks
 
 /** A mark of 9 x 9 at (x, y). */
 const MARKS = {
@@ -27,8 +28,6 @@ const MARKS = {
   unknown: (x, y) => `M${x} ${y + 4}h9v1h-9z`,
   good: (x, y) => `M${x} ${y}h9v9h-9z`,
 };
-
-const isProblem = (state) => ["bad", "warn"].includes(look(state));
 
 function byLook(states) {
   const sums = {};
@@ -42,21 +41,34 @@ function sum(states) {
   return all;
 }
 
-function Marks({ states }) {
+/** Whether a place and all its members are well. */
+const isWell = ({ level, members }) => level === "ok" && !Object.values(members).flatMap(Object.keys).some(isProblem);
+
+/** Kind of members -> the first letter of its name that no kind before it has. */
+function lettersOf(groups) {
+  const letters = {};
+  for (const [kind, states] of groups.flatMap((group) => Object.entries(group.members))) {
+    if (sum(states)) letters[kind] ??= [...kind.toUpperCase()].find((one) => !Object.values(letters).includes(one)) ?? "?";
+  }
+  return letters;
+}
+
+function Marks({ states, letter }) {
+  if (!sum(states)) return null;
   const sums = byLook(states);
   const paths = [];
   let at = 0;
   for (const name of LOOKS) {
     let path = "";
     for (let i = 0; i < (sums[name] || 0) && at < MOST; i += 1, at += 1) {
-      path += MARKS[name]((at % ACROSS) * PITCH + 1, Math.floor(at / ACROSS) * PITCH + 1);
+      path += MARKS[name]((at % ACROSS) * PITCH + LETTER + 1, Math.floor(at / ACROSS) * PITCH + 1);
     }
     if (path) paths.push(html`<path key=${name} class=${name} d=${path} />`);
   }
-  const height = Math.max(1, Math.ceil(at / ACROSS)) * PITCH + 1;
-  const width = ACROSS * PITCH + 1;
+  const height = Math.ceil(at / ACROSS) * PITCH + 1;
+  const width = ACROSS * PITCH + LETTER + 1;
   return html`<svg class="marks" width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} aria-hidden="true">
-    ${paths}
+    <text y="10">${letter}</text>${paths}
   </svg>`;
 }
 
@@ -70,22 +82,37 @@ function told(members, names) {
     .join("; ");
 }
 
+const RESOURCES = { vcpus: ["vCPU", "vCPUs"], memory_mb: ["RAM", "MiB of memory"], disk_gb: ["disk", "GiB of disk"] };
+
+/** What the instances of a host use of it, in short and in full; a host that gives nothing has no percentage. */
+function usage({ capacity }) {
+  const known = Object.entries(capacity || {}).filter(([, { total }]) => total > 0);
+  return {
+    short: known.map(([name, { used, total }]) => `${RESOURCES[name][0]} ${Math.round((100 * used) / total)} %`).join(" · "),
+    full: known.map(([name, { used, total }]) => `${number(used)} of ${number(total)} ${RESOURCES[name][1]} used`).join(", "),
+  };
+}
+
 class Tile extends Pure {
   shouldComponentUpdate(props) {
     return props.selected !== this.props.selected || props.signature !== this.props.signature;
   }
 
-  render({ entry, kind, names, selected, open }) {
+  render({ entry, kind, names, letters, selected, open }) {
+    const well = isWell(entry);
+    const { short, full } = usage(entry);
     return html`
       <li>
         <button type="button" tabindex="-1" class=${`tile ${entry.level}`} aria-current=${selected ? "true" : null}
-          data-id=${entry.id} onClick=${() => open(kind, entry.id)} title=${[entry.id, entry.zone, ...entry.problems].filter(Boolean).join(" · ")}>
+          data-id=${entry.id} onClick=${() => open(kind, entry.id)} title=${[entry.id, entry.zone, full, ...entry.problems].filter(Boolean).join(" · ")}>
           <span class="tile-head">
             <span class="tile-name">${entry.name || entry.id}</span>
-            <span class="sr">, ${told(entry.members, names)}${entry.problems.length > 0 && ";"} </span>
+            <span class="sr">, ${told(entry.members, names)}${entry.problems.length > 0 && ";"}${well && "; all well"}${full && `; ${full}`} </span>
+            ${well && html`<span class="well" aria-hidden="true">✓</span>`}
             <span class="tile-count" aria-hidden="true">${number(Object.values(entry.members).reduce((all, states) => all + sum(states), 0))}</span>
           </span>
-          ${Object.entries(entry.members).map(([name, states]) => html`<${Marks} key=${name} states=${states} />`)}
+          ${Object.entries(entry.members).map(([name, states]) => html`<${Marks} key=${name} states=${states} letter=${letters[name]} />`)}
+          ${short && html`<span class="tile-capacity" aria-hidden="true">${short}</span>`}
           ${entry.problems.length > 0 && html`<span class="tile-problems">${entry.problems.join(" · ")}</span>`}
         </button>
       </li>`;
@@ -94,10 +121,10 @@ class Tile extends Pure {
 
 class Group extends Pure {
   tiles(entries) {
-    const { group, names, selected, open } = this.props;
+    const { group, names, letters, selected, open } = this.props;
     return html`<ul class="tiles">
       ${entries.map(
-        (entry) => html`<${Tile} key=${entry.id} entry=${entry} kind=${group.kind} names=${names} open=${open}
+        (entry) => html`<${Tile} key=${entry.id} entry=${entry} kind=${group.kind} names=${names} letters=${letters} open=${open}
           signature=${JSON.stringify(entry)} selected=${selected === `${group.kind}/${entry.id}`} />`,
       )}
     </ul>`;
@@ -115,7 +142,8 @@ class Group extends Pure {
           ${this.tiles(troubled)}`}
         ${others.length > 0 &&
         html`<h3 class="rule">${troubled.length ? `Other ${title.toLowerCase()}` : title}
-            <span class="figure">${number(group.total - group.troubled)}</span></h3>
+            <span class="figure">${number(group.total - group.troubled)}</span>
+            ${others.every(isWell) && html`<span class="good">all well</span>`}</h3>
           ${this.tiles(others)}`}
         ${group.more > 0 && html`<p class="more">${number(group.more)} more, not drawn. Search to find one of them.</p>`}
         ${lost.map(
@@ -167,12 +195,17 @@ class Kinds extends Component {
   }
 }
 
-function Legend() {
-  return html`<ul class="legend" aria-label="Legend">
+/** Of which kind a row of marks is, and how the entity of a mark is. */
+function Legend({ letters, names }) {
+  return html`<ul class="legend letters" aria-label="Kinds of marks">
+    ${Object.entries(letters).map(([kind, letter]) => html`<li key=${kind}><b>${letter}</b> ${names.plural(kind)}</li>`)}
+  </ul>
+  <ul class="legend" aria-label="Legend">
     ${[...LOOKS].reverse().map(
       (name) => html`<li key=${name}><svg width="11" height="11" viewBox="0 0 11 11" class="marks" aria-hidden="true">
         <path class=${name} d=${MARKS[name](1, 1)} /></svg>${MEANINGS[name]}</li>`,
     )}
+    <li><span class="well" aria-hidden="true">✓</span> all well</li>
   </ul>`;
 }
 
@@ -195,13 +228,14 @@ export class Topology extends Pure {
 
   render({ topology, problem, retry, again, search, found, foundProblem, selected, open, searchFor, names, asOf }) {
     const groups = (topology?.groups || []).filter((group) => group.total > 0);
+    const letters = lettersOf(groups);
     const counts = (!search && topology?.kinds) || {};
     const nothing = topology && !groups.length && !Object.values(counts).some((states) => sum(states) > 0);
     return html`
       <section class="topology pane" aria-labelledby="topology-title">
         <header class="pane-head">
           <h2 id="topology-title">Topology</h2>
-          <${Legend} />
+          <${Legend} letters=${letters} names=${names} />
           <label class="search">
             <span class="sr">Search by name or id</span>
             <input id="search" type="search" placeholder="Search by name" autocomplete="off" spellcheck="false" maxlength="255"
@@ -216,7 +250,7 @@ export class Topology extends Pure {
           ${nothing && !found?.results.length && html`<p class="none">${search ? "Nothing has such a name." : "Nothing is known yet."}</p>`}
           <${Kinds} counts=${counts} names=${names} asOf=${asOf} />
           ${groups.map(
-            (group) => html`<${Group} key=${group.kind} group=${group} names=${names} kinds=${names.paths}
+            (group) => html`<${Group} key=${group.kind} group=${group} names=${names} letters=${letters}
               selected=${selected} open=${open} />`,
           )}
         </div>
