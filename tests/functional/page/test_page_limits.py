@@ -85,7 +85,7 @@ def test_a_vnf_instance_has_its_vdus_its_last_operations_and_all_its_pods(page: 
         operations.end(entity_id, taken.id, taken.proof)
     page.open("#/vnfs")
     wait_until(lambda: len(rows(page)) == 1, 60, "the VNF instance")
-    assert rows(page)[0][4] == "worker 1/2 OUT_OF_RANGE"
+    assert rows(page)[0][5] == "worker 1/2 OUT_OF_RANGE"
     page.click(".vnfs tbody .link")
     last = [f"SCALE-{number}" for number in range(MOST, MOST - 5, -1)]
     wait_until(lambda: page.texts(".operations b") == last, 60, "the last operations, latest first")

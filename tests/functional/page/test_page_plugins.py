@@ -88,9 +88,10 @@ def test_the_first_screen_has_the_kinds_with_their_numbers_and_the_places_with_t
     page.choose(".views a", "Table")
     wait_until(lambda: len(rows(page)) == 14, 60, "the first kind that runs on another")
     heads = page.texts(".data thead th")
-    assert [head.split("\n")[0].rstrip("↕↑↓") for head in heads] == ["name", "health", "pools", "users", "vault"]
+    titles = [head.split("\n")[0].rstrip("↕↑↓") for head in heads]
+    assert titles == ["name", "state", "health", "pools", "users", "vault"]
     row = next(row for row in rows(page) if row[0] == "vol-1")
-    assert row == ["vol-1", "available", "fast disks, p2", f"{INSTANCE}, never-seen", "v-9"]
+    assert row == ["vol-1", "available", "ok", "fast disks, p2", f"{INSTANCE}, never-seen", "v-9"]
     page.open()
     wait_until(lambda: page.all(".tile"), 60, "the pools")
     page.search("search", "vol-13")
@@ -140,7 +141,7 @@ def test_what_is_not_there_or_not_installed_is_no_error(plugged_page: Page) -> N
     page.open("#/volume/never-made")
     page.wait_text(".entity .note", "The model does not have it.")
     page.open("#/vault/v-9")
-    page.wait_text(".entity .note", "This kind is not installed.")
+    page.wait_text(".entity .note", "The kind vault is not installed.")
     assert page.all(".entity .problem") == []
 
 

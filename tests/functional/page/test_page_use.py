@@ -187,8 +187,14 @@ def test_a_removed_source_says_so_and_so_do_its_entities(page: Page, cloud: Clou
     page.open()
     page.wait_live()
     page.wait_text(".sources", "removed from the configuration")
-    page.open(f"#/instance/{next(cloud.cycle.model.all('instance')).id}")
-    page.wait_text(".fields", "source removed")
+
+    def is_marked() -> bool:
+        page.open("#/topology")
+        page.open(f"#/instance/{next(cloud.cycle.model.all('instance')).id}")
+        wait_until(lambda: page.all(".fields"), 60, "the instance")
+        return "source removed" in page.text(".fields")
+
+    wait_until(is_marked, 60, "the mark; the API reads the removed sources every few seconds")
 
 
 @pytest.fixture

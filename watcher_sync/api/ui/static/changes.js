@@ -99,7 +99,8 @@ export function passes(row, name, { severity: least, text }) {
 export class Changes extends Pure {
   box = createRef();
   state = { held: null, paused: null, severity: "all", text: "", range: null, rangeProblem: null };
-  calm = { changes: [], at: 0 };
+  calm = { changes: [], at: -Infinity };
+  due = null;
 
   componentDidUpdate() {
     settleIn(this.box.current, ".change");
@@ -129,12 +130,22 @@ export class Changes extends Pure {
     }
   };
 
-  /** What to draw of the changes: with many a second, those of the last whole second. */
+  /** What to draw of the changes: with many a second, what there was a second ago at most. */
   settled(changes) {
     const isBusy = changes.length > BUSY && Date.parse(changes[0].time) - Date.parse(changes[BUSY].time) < 1000;
-    const isOver = performance.now() - this.calm.at > 1000 || changes.length < this.calm.changes.length;
-    if (!isBusy || isOver) this.calm = { changes, at: performance.now() };
+    const left = this.calm.at + 1000 - performance.now();
+    if (!isBusy || left <= 0 || changes.length < this.calm.changes.length) this.calm = { changes, at: performance.now() };
+    else if (changes !== this.calm.changes) this.due ??= setTimeout(this.drawAgain, left);
     return this.calm.changes;
+  }
+
+  drawAgain = () => {
+    this.due = null;
+    this.setState({ drawn: performance.now() });
+  };
+
+  componentWillUnmount() {
+    clearTimeout(this.due);
   }
 
   range() {
