@@ -146,9 +146,9 @@ class App extends Component {
 
   views() {
     const listed = mayList(state.subscriptions, state.subscriptionsProblem);
-    const lacks = (kind) => !state.kinds[kind] || state.total(kind) === 0;
-    const hidden = { subscriptions: !listed, engines: !state.engines, vnfs: lacks("vnf_instance"), services: lacks("service_type_instance") };
-    return Object.entries(VIEWS).filter(([name]) => !hidden[name] || name === this.state.place.view);
+    const lacks = (view, kind) => !state.kinds[kind] || (state.total(kind) === 0 && this.state.place.view !== view);
+    const hidden = { subscriptions: !listed, engines: !state.engines, vnfs: lacks("vnfs", "vnf_instance"), services: lacks("services", "service_type_instance") };
+    return Object.entries(VIEWS).filter(([name]) => !hidden[name]);
   }
 
   front(place) {
