@@ -64,6 +64,8 @@ def read_group(group: Mapping[str, Any], section: str) -> None:
     for name in group:
         try:
             group[name]
+        except (cfg.NoSuchOptError, cfg.TemplateSubstitutionError):  # the text may be a part of a password
+            raise ConfigError(f"[{section}] {name}: it has a $ that names no option; write $$ for a $") from None
         except cfg.Error as exc:
             text = " ".join(str(exc).split())
             file = _FILE.search(text)

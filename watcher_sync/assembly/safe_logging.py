@@ -70,9 +70,9 @@ def install() -> None:
 def _without_repetition(text: str, record: logging.LogRecord) -> str:
     """A line without the exception in hand, which oslo.log adds to warnings, if the message is ours or has its text."""
     summary = getattr(record, "error_summary", "")
-    message, said = record.getMessage(), escaped(summary.partition(": ")[2])
-    is_said = said in message if said else False
-    if summary and (is_said or (not record.exc_info and record.name.startswith("watcher_sync"))):
+    message, cause = record.getMessage(), escaped(summary.partition(": ")[2])
+    is_in_message = cause in message if cause else False
+    if summary and (is_in_message or (not record.exc_info and record.name.startswith("watcher_sync."))):
         return text.replace(f"{message}: {summary}", message, 1)
     return text
 

@@ -83,35 +83,45 @@ _MAX_LOGGED: Final = 300
 
 
 class FailureLog:
-    """For one thread. It logs at most ``_MAX_LINES`` in a minute."""
+    """For one thread. Of events that are refused for their content, it logs at most ``_MAX_LINES`` in a minute."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._logged_at: dict[tuple[str, str], float] = {}
+        """Of the handlers, and of the sources that may not bring an event: there are few."""
+        self._reasons_at: dict[tuple[str, str], float] = {}
 
     def log_failure(self, handler: str, reason: str) -> None:
         """Log that a handler raised an exception that it should not."""
-        if self._is_due("handler", handler):
+        if self._is_due(self._logged_at, ("handler", handler)):
             LOG.error("%s (the event is in quarantine, with the traceback)", reason)
 
     def log_quarantined(self, quarantined: Iterable[RefusedEvent]) -> None:
         """Log these events: one of each source and reason, and one of each source that may not bring its event."""
         for kept in quarantined:
-            is_unauthorised = kept.reason.startswith(UNAUTHORISED)
-            reason = UNAUTHORISED if is_unauthorised else kept.reason
-            if not kept.detail and self._is_due(reason, kept.event.source):
+            if kept.reason.startswith(UNAUTHORISED):
+                is_due = self._is_due(self._logged_at, ("source", kept.event.source))
+            else:
+                is_due = not kept.detail and self._is_due(
+                    self._reasons_at, (kept.event.source, kept.reason), _MAX_LINES
+                )
+            if is_due:
                 LOG.warning("source %s: %s (the event is in quarantine)", kept.event.source, kept.reason[:_MAX_LOGGED])
 
-    def _is_due(self, what: str, name: str) -> bool:
-        """Whether its last line is a minute old; then this counts as the next one."""
+    def _is_due(self, logged_at: dict[tuple[str, str], float], what: tuple[str, str], limit: int | None = None) -> bool:
+        """Whether its last line is a minute old; then this counts as the next one.
+
+        :param limit: the most lines of a minute; None: no limit.
+        """
         now = self._monotonic()
-        if len(self._logged_at) >= _MAX_LINES:  # reasons may name ids
-            self._logged_at = {key: at for key, at in self._logged_at.items() if now - at < _LOG_INTERVAL_SECONDS}
-            if len(self._logged_at) >= _MAX_LINES:
+        if limit is not None and len(logged_at) >= limit:
+            for old in [key for key, at in logged_at.items() if now - at >= _LOG_INTERVAL_SECONDS]:
+                del logged_at[old]
+            if len(logged_at) >= limit:
                 return False
-        if now - self._logged_at.get((what, name), -_LOG_INTERVAL_SECONDS) < _LOG_INTERVAL_SECONDS:
+        if now - logged_at.get(what, -_LOG_INTERVAL_SECONDS) < _LOG_INTERVAL_SECONDS:
             return False
-        self._logged_at[what, name] = now
+        logged_at[what] = now
         return True
 
 

@@ -48,8 +48,10 @@ class DemoOutput(io.TextIOBase):
         """A line that says what the block starts, and how long it took."""
         began = time.monotonic()
         self.write(f"start: {what} ... ")
-        yield
-        self.write(f"{time.monotonic() - began:.0f} s\n")
+        try:
+            yield
+        finally:
+            self.write(f"{time.monotonic() - began:.0f} s\n")
 
     def write(self, text: str) -> int:
         """Write and flush."""

@@ -142,12 +142,7 @@ class Pod(Entity, frozen=True, kw_only=True, gc=False):
     project_id: Annotated[Text | None, In("state"), Doc(_PROJECT_DOC)] = None
     full_name: Annotated[FullName | None, Doc("cluster/namespace/Pod/name.")] = None
     node: Annotated[Text | None, In("state"), AdminOnly(), Doc("The node that it was bound to.")] = None
-    phase: Annotated[
-        Text | None,
-        In("state"),
-        Vocabulary(("Pending", "Running", "Succeeded", "Failed", "Unknown")),
-        Doc("Its phase."),
-    ] = None
+    phase: Annotated[Text | None, In("state"), _PHASES, Doc("Its phase.")] = None
     reason: Annotated[Text | None, In("state"), Doc("Why it is in its phase: Evicted, Unschedulable.")] = None
     ready: Annotated[bool | None, In("state"), Doc("Whether its condition Ready is true.")] = None
     restarts: Annotated[Count | None, In("state"), Doc("Restarts of all its containers.")] = None

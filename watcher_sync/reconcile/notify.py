@@ -23,6 +23,7 @@ import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from watcher_sync.accounts import cause_of
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.storage.drifts import FieldDifference
 
@@ -139,7 +140,7 @@ class Notifications:
                 with self._lock:
                     self.dropped += 1
                 if not failing:
-                    LOG.warning("Notifications cannot be sent: %s", type(exc).__name__)
+                    LOG.warning("Notifications cannot be sent: %s", cause_of(exc) or type(exc).__name__)
                 failing = True
             finally:
                 self._waiting.task_done()

@@ -146,9 +146,8 @@ class OpenStackCloud:
 
     def asked(self, service: str, error: Exception) -> str:
         """Return which service a failed request was to: ``keystone``, which the library asks for a token, or this."""
-        address = _ADDRESS.search(str(error))
-        auth_url = getattr(self._account.session.auth, "auth_url", None) or ""
-        return "keystone" if address and auth_url.startswith(address[0]) else service
+        auth_url = (getattr(self._account.session.auth, "auth_url", None) or "").rstrip("/")
+        return "keystone" if auth_url and f"{auth_url}/" in str(error) else service
 
     def note_success(self, service: str) -> None:
         """Have the next failure of a service logged again."""
@@ -279,7 +278,9 @@ class CloudClient:
             raise CloudUnavailable(f"{service}: the catalogue has no endpoint of it") from None
         except ksa.ClientException as exc:
             self._cloud.log_failure(service, exc)
-            reason = cause_of(exc) or type(exc).__name__
+            # The text of an error of TLS names hosts.
+            reason = "" if isinstance(exc, ksa.SSLError) else cause_of(exc)
+            reason = reason or type(exc).__name__
             raise CloudUnavailable(f"{self._cloud.asked(service, exc)}: {reason}") from None
 
 

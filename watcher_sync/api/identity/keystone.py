@@ -22,6 +22,7 @@ from keystonemiddleware import auth_token
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from watcher_sync.accounts import cause_of
 from watcher_sync.api.http.problems import Problem, wsgi_answer
 from watcher_sync.api.identity.bearer_tokens import token_of
 from watcher_sync.conf import keystone as options
@@ -102,7 +103,7 @@ class _Protocol(auth_token.AuthProtocol):  # type: ignore[misc]
                 raise KeystoneUnavailable from exc
             raise
         except ksa_exceptions.ClientException as exc:
-            LOG.warning("Keystone unavailable: %s", type(exc).__name__)
+            LOG.warning("Keystone unavailable: %s", cause_of(exc) or type(exc).__name__)
             raise KeystoneUnavailable from exc
 
 

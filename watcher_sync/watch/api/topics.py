@@ -19,7 +19,7 @@ from watcher_sync.api.http.rules import PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.service import Service
 from watcher_sync.exceptions import QuotaReached
 from watcher_sync.model.watch.resources import resource_kind
-from watcher_sync.model.watch.topics import ANY, InvalidTopic, WatchTopic, parse
+from watcher_sync.model.watch.topics import ANY, InvalidTopic, TopicFilter, WatchTopic, parse
 from watcher_sync.watch.api import bodies
 from watcher_sync.watch.topic_rows import TopicExists, WatchTopics
 from watcher_sync.wire.watch.topic_links import VERSIONS
@@ -43,17 +43,22 @@ class TopicStore:
         self.quota: int = service.conf.api.quota_watch_topics
 
     def require_known(self, topic: WatchTopic) -> None:
-        """:raises InvalidTopic: when a filter names a group or a kind that no entity has, and so passes nothing."""
-        for number, each in enumerate(topic.filters):
-            at = f"/spec/filters/{number}"
-            kinds = [kind for group, kind in self._shown if each.group in (ANY, group)]
-            if not kinds:
-                raise InvalidTopic(f"{at}/group", f"there is no {each.group!r}; {_one_of(g for g, _ in self._shown)}")
-            if each.kind not in (ANY, *kinds):
-                raise InvalidTopic(f"{at}/kind", f"there is no {each.kind!r}; {_one_of(kinds)}")
-            if each.scope.kind not in (ANY, *(kind for _, kind in self._shown)):
-                scopes = _one_of(kind for _, kind in self._shown)
-                raise InvalidTopic(f"{at}/scope/kind", f"there is no {each.scope.kind!r}; {scopes}")
+        """:raises InvalidTopic: when every filter names a group or a kind that no entity has, and so passes nothing."""
+        wrong = [self._unknown(each, f"/spec/filters/{number}") for number, each in enumerate(topic.filters)]
+        if wrong[0] is not None and None not in wrong:
+            raise wrong[0]
+
+    def _unknown(self, each: TopicFilter, at: str) -> InvalidTopic | None:
+        """What a filter names and no entity has; None: nothing."""
+        kinds = [kind for group, kind in self._shown if each.group in (ANY, group)]
+        if not kinds:
+            return InvalidTopic(f"{at}/group", f"there is no {each.group!r}; {_one_of(g for g, _ in self._shown)}")
+        if each.kind not in (ANY, *kinds):
+            return InvalidTopic(f"{at}/kind", f"there is no {each.kind!r}; {_one_of(kinds)}")
+        scopes = [kind for _, kind in self._shown]
+        if each.scope.kind not in (ANY, *scopes):
+            return InvalidTopic(f"{at}/scope/kind", f"there is no {each.scope.kind!r}; {_one_of(scopes)}")
+        return None
 
     def find(self, call: Call, version: str, name: str) -> WatchTopic:
         """The topic, if the policy allows the operation on it.

@@ -70,7 +70,9 @@ def test_the_reason_of_a_failed_run_has_no_address_and_the_log_has_it_once(
         assert f"{named}: Connection refused" in text
         assert "127.0.0.1" not in text
         assert "http" not in text
-    logged = [r for r in caplog.records if r.name.startswith("watcher_sync") and "127.0.0.1" in r.getMessage()]
+    logged = [
+        r for r in caplog.records if r.name.startswith("watcher_sync.reconcile") and "127.0.0.1" in r.getMessage()
+    ]
     [message] = [record.getMessage() for record in logged]
     assert re.fullmatch(rf"\[reconcile_nova\] {named}: http://127\.0\.0\.1:\d+: Connection refused", message)
 

@@ -72,23 +72,20 @@ export const serverTime = () => Date.now() + ahead;
 
 const OPEN = ["v1", "v1/login", "openapi.json"];
 
-/** Without a token: the first question. Its answer says whether the API needs one. */
+/** Without a token: whether the API needs one, asked by a question that costs little. */
 let first = null;
 
-/** Without a token, the first question goes alone. If it is refused, the others are, too, and are not sent. */
+/** Without a token, one question goes alone. If it is refused, the others are, too, and are not sent. */
 async function request(path, options) {
   if (token() || OPEN.includes(path)) return sent(path, options);
-  if (first) {
-    await first.catch((error) => {
-      if (error.status === 401) throw error;
-    });
-    return sent(path, options);
+  const mine = (first ??= sent("v1/events?limit=1"));
+  try {
+    await mine;
+  } catch (error) {
+    if (error.status === 401) throw error;
+    if (first === mine) first = null;
   }
-  const mine = (first = sent(path, options));
-  mine.catch((error) => {
-    if (error.status !== 401 && first === mine) first = null;
-  });
-  return mine;
+  return sent(path, options);
 }
 
 async function sent(path, options) {

@@ -35,7 +35,7 @@ function Scale({ ticks, changes, opened }) {
   const marked = changes.filter((row) => row.seq >= oldest && row.seq <= head && (opened ? row.kind === opened.kind && row.id === opened.id : severity(row) !== "info"));
   return html`<svg class="scale" width="100%" height="24" role="img" aria-label=${`Times of the slider, and ${marked.length} marks of ${opened ? "its changes" : "problems"}`}>
     ${marked.map((row) => html`<rect key=${row.seq} class=${severity(row)} x=${at(row.seq)} width="2" height="8"><title>${clock(row.time)}</title></rect>`)}
-    ${ticks.map(({ seq, time }, i) => html`<text key=${seq} x=${at(seq)} y="20" text-anchor=${anchors[i]}>${when(time)}</text>`)}
+    ${ticks.map(({ seq, time }, i) => html`<text key=${seq} x=${at(seq)} y="20" text-anchor=${anchors[i]}>${time ? when(time) : ""}</text>`)}
   </svg>`;
 }
 
@@ -89,19 +89,26 @@ export class AsOf extends Component {
     this.props.onChange(Number(at) >= this.state.head ? "" : at);
   };
 
-  /** @param value a time; before the oldest change there is none. */
+  /** @param value a time; before the oldest change there is none. The oldest moment has no time after a purge. */
   goToTime = (value) => {
     const { oldest, ticks } = this.state;
-    this.props.onChange(ticks.length && Date.parse(value) < Date.parse(ticks[0].time) ? String(oldest) : value);
+    const first = ticks.find(({ time }) => time);
+    this.props.onChange(first && Date.parse(value) < Date.parse(first.time) ? String(oldest) : value);
   };
 
   back = (minutes) => {
     const { asOf, moment } = this.props;
-    const from = asOf && moment ? Date.parse(moment.time) : serverTime();
+    const from = asOf && moment?.time ? Date.parse(moment.time) : serverTime();
     this.goToTime(new Date(from - minutes * 60000).toISOString());
   };
 
-  choose = (event) => event.target.value && this.goToTime(fromField(event.target.value));
+  /** When the field is left, or at Enter: a browser reports each part of a time that is typed. */
+  choose = (event) => {
+    if (event.type === "keydown" && event.key !== "Enter") return;
+    const { asOf, moment } = this.props;
+    const { value, defaultValue } = event.target;
+    if (value && value !== (asOf && moment?.time ? toField(moment.time) : defaultValue)) this.goToTime(fromField(value));
+  };
 
   render({ asOf, moment, present, problem: unknown, changes, opened }, { oldest, head, ticks, at, problem }) {
     const shown = at ?? (asOf && (moment?.seq ?? (Number(asOf) || "")));
@@ -114,7 +121,8 @@ export class AsOf extends Component {
             onInput=${this.slide} />
           ${ticks.length > 0 && html`<${Scale} ticks=${ticks} changes=${changes} opened=${opened} />`}</label>
         <output>${shown ? html`#${number(Number(shown))} ${moment && at === null && html`<${Time} value=${moment.time} />`}` : "now"}</output>
-        <label class="at">At <input type="datetime-local" id="as-of-time" step="1" value=${asOf && moment ? toField(moment.time) : ""} onChange=${this.choose} /></label>
+        <label class="at">At <input type="datetime-local" id="as-of-time" step="1" value=${asOf && moment?.time ? toField(moment.time) : ""}
+          onBlur=${this.choose} onKeyDown=${this.choose} /></label>
         ${Object.entries(BACK).map(([title, minutes]) => html`<button key=${title} type="button" onClick=${() => this.back(minutes)}>${title}</button>`)}
         <button type="button" disabled=${!asOf} onClick=${() => this.go(String(head))}>Now</button>
         ${asOf && present && html`<span class="note">This view shows the present.</span>`}

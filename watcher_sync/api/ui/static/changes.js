@@ -18,6 +18,7 @@ const SEVERITIES = { all: "All", warning: "Warnings and errors", error: "Errors"
 const MOST = 200; // rows that are drawn
 const BUSY = 20; // changes a second with which the list moves once a second
 const RANGE = 2000; // changes of a range
+const PAGES = 20; // of the API for a range; for a caller of one project they may be empty
 
 const unions = new WeakMap();
 
@@ -46,15 +47,15 @@ export function grouped(changes) {
   return [...groups].map(([key, rows]) => ({ key, row: union(rows) }));
 }
 
-/** The changes from one time to another, the latest first. */
+/** The changes from one time to another, the latest first; as many as some pages have. */
 async function changesBetween(from, to) {
   const rows = [];
   let since = from;
-  for (;;) {
+  for (let pages = 1; ; pages += 1) {
     const page = await get(`v1/events?${new URLSearchParams({ since, limit: 500 })}`);
     rows.push(...page.events.filter((row) => Date.parse(row.time) <= Date.parse(to)));
     const isOver = page.next_since >= page.head || (page.events.length > 0 && Date.parse(page.events.at(-1).time) > Date.parse(to));
-    if (isOver || rows.length >= RANGE) return { rows: rows.reverse(), more: !isOver };
+    if (isOver || rows.length >= RANGE || pages === PAGES) return { rows: rows.reverse(), more: !isOver };
     since = page.next_since;
   }
 }
@@ -121,13 +122,20 @@ export class Changes extends Pure {
   showRange = async (event) => {
     event.preventDefault();
     const { from, to } = event.currentTarget.elements;
+    const mine = (this.asked = {});
+    const answer = { range: this.state.range, rangeProblem: null };
     try {
-      const range = await changesBetween(fromField(from.value), to.value ? fromField(to.value) : new Date().toISOString());
-      this.setState({ range, rangeProblem: null });
+      answer.range = await changesBetween(fromField(from.value), to.value ? fromField(to.value) : new Date().toISOString());
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
-      this.setState({ rangeProblem: problem });
+      answer.rangeProblem = problem;
     }
+    if (mine === this.asked) this.setState(answer);
+  };
+
+  endRange = () => {
+    this.asked = null;
+    this.setState({ range: null, rangeProblem: null });
   };
 
   /** What to draw of the changes: with many a second, what there was a second ago at most. */
@@ -145,6 +153,7 @@ export class Changes extends Pure {
   };
 
   componentWillUnmount() {
+    this.asked = null;
     clearTimeout(this.due);
   }
 
@@ -155,7 +164,7 @@ export class Changes extends Pure {
         <label>From <input name="from" type="datetime-local" step="1" required /></label>
         <label>to <input name="to" type="datetime-local" step="1" /></label>
         <button type="submit">Show</button>
-        <button type="button" disabled=${!range} onClick=${() => this.setState({ range: null })}>Live</button>
+        <button type="button" disabled=${!range} onClick=${this.endRange}>Live</button>
       </form>
       ${range && html`<p class="note" role="status">${number(range.rows.length)}${range.more && "+"} changes in the range</p>`}
       ${rangeProblem && html`<${Trouble} problem=${rangeProblem} refused="The changes are not for this token." />`}

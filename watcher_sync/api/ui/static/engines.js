@@ -13,7 +13,8 @@ const silentFor = (engine, at) => (at - Date.parse(engine.heartbeat_at)) / 1000;
 /** The groups in which no engine leads, judged at a time of the server's clock. */
 export function leaderless(engines, at) {
   const groups = new Map();
-  for (const engine of engines) {
+  const running = engines.filter(({ state }) => state !== "stopped");
+  for (const engine of running.length ? running : engines) {
     const leads = engine.state === "leading" && silentFor(engine, at) < SILENT;
     groups.set(engine.group, (groups.get(engine.group) || false) || leads);
   }

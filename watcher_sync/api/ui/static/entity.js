@@ -101,13 +101,12 @@ export class Entity extends Component {
   /** The latest change is known. After a deletion, show what was there before it. */
   latest = async (row) => {
     this.setState({ latest: row });
-    if (row?.change !== "deleted" || this.props.asOf || this.state.end?.seq === row.seq) return;
-    const mine = this.asked;
+    if (row?.change !== "deleted" || this.props.asOf || (this.state.end?.seq === row.seq && this.state.end.entity)) return;
     const end = { seq: row.seq, time: row.time, entity: null };
     this.setState({ end });
     try {
       const entity = await get(`${this.props.path}/${encodeURIComponent(this.props.id)}?${query({ as_of: row.seq - 1 })}`);
-      if (mine === this.asked) this.setState({ end: { ...end, entity } });
+      if (this.state.end?.seq === row.seq) this.setState({ end: { ...end, entity } });
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
     }

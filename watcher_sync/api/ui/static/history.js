@@ -54,11 +54,13 @@ export class History extends Component {
   /** The first page; what is shown already stays where it continues it. */
   async ask() {
     const { path, upto, onLatest } = this.props;
+    const mine = (this.asked = {});
     const page = await this.get(`${path}?${query({ sort: "-seq", values: "short", limit: ROWS, ...(upto && { marker: upto + 1 }) })}`);
-    if (!page) return;
-    const rows = page.history;
-    onLatest(rows[0] ?? null);
+    if (!page || mine !== this.asked) return;
     const known = this.state.rows || [];
+    const whole = new Map(known.map((row) => [row.seq, row])); // a value that was asked for stays
+    const rows = page.history.map((row) => whole.get(row.seq) ?? row);
+    onLatest(rows[0] ?? null);
     const last = rows.at(-1)?.seq;
     const earlier = known.filter(({ seq }) => seq < last);
     const continues = known.some(({ seq }) => seq >= last) && earlier.length > 0;
@@ -66,8 +68,9 @@ export class History extends Component {
   }
 
   more = async () => {
-    const page = await this.get(`${this.props.path}${new URL(this.state.next, document.baseURI).search}`);
-    if (page) this.setState(({ rows }) => ({ rows: [...rows, ...page.history], next: page.next }));
+    const { next } = this.state;
+    const page = await this.get(`${this.props.path}${new URL(next, document.baseURI).search}`);
+    if (page) this.setState((state) => (state.next === next ? { rows: [...state.rows, ...page.history], next: page.next } : null));
   };
 
   whole = async (row) => {
@@ -75,9 +78,8 @@ export class History extends Component {
     if (page) this.setState(({ rows }) => ({ rows: rows.map((one) => (one.seq === row.seq ? (page.history[0] ?? one) : one)) }));
   };
 
-  /** A page; null where there is none, or a later question was asked. */
+  /** A page; null where there is none, or the list is of something else by now. */
   async get(path) {
-    const mine = (this.asked = {});
     this.setState({ busy: true });
     let page = null;
     let problem = null;
@@ -88,7 +90,7 @@ export class History extends Component {
       if (error.status === 404) page = { history: [], next: null }; // an entity that never was
       else problem = error;
     }
-    if (mine !== this.asked) return null;
+    if (!this.asked) return null;
     this.setState({ busy: false, problem });
     return page;
   }

@@ -157,7 +157,7 @@ export class Listing extends Asking {
       ${rows?.length > 0 &&
       html`<table class="data" data-kind=${kind} ref=${this.box} onKeyDown=${(event) => rove(event, STEPS)}>
           <caption class="sr">${names.plural(kind)}</caption>
-          <thead><tr>${shown.map((column) => html`<${Head} key=${column.field} column=${column} sort=${sort || "id"}
+          <thead><tr>${shown.map((column) => html`<${Head} key=${column.field} column=${column} sort=${sort || (arrange ? "" : "id")}
             sortable=${sorts.has(column.field)} onSort=${this.sortBy} />`)}</tr></thead>
           <tbody>${ordered.map(
             (row) => html`<tr key=${row.id} data-id=${row.id}>${shown.map((column, i) =>
