@@ -19,7 +19,6 @@ from stevedore import ExtensionManager
 
 from watcher_sync.exceptions import ConfigError, described, interrupts
 
-_FILE: Final = re.compile(r" from LocationInfo\(.*detail='(?P<file>[^']*)'\)")
 _NO_NUMBER: Final = re.compile(r"(?:invalid literal for int\(\) with base 10|could not convert string to float): ")
 
 T = TypeVar("T")
@@ -68,9 +67,9 @@ def read_group(group: Mapping[str, Any], section: str) -> None:
             raise ConfigError(f"[{section}] {name}: it has a $ that names no option; write $$ for a $") from None
         except cfg.Error as exc:
             text = " ".join(str(exc).split())
-            file = _FILE.search(text)
+            file = text.partition(" from LocationInfo(")[2].partition("detail='")[2].partition("'")[0]
             reason = _NO_NUMBER.sub("it has to be a number, not ", text.partition(" is not valid: ")[2] or text)
-            raise ConfigError(f"{file['file'] + ': ' if file else ''}[{section}] {name}: {reason}") from None
+            raise ConfigError(f"{file and file + ': '}[{section}] {name}: {reason}") from None
 
 
 def register_options(conf: cfg.ConfigOpts, options: Sequence[cfg.Opt], section: str) -> None:

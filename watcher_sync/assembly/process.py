@@ -13,7 +13,6 @@ import importlib.metadata
 import io
 import logging as stdlib_logging
 import os
-import re
 import resource
 import signal
 import sys
@@ -327,10 +326,10 @@ def _usage_error(text: str, prog: str) -> str:
 
     :param text: what argparse says.
     """
-    choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", text)
-    near = difflib.get_close_matches(choice[1], choice[2].replace("'", "").split(", "), n=1) if choice else []
-    if choice and near:
-        return f"there is no {choice[1]!r}; did you mean {near[0]}?"
+    given, choose, known = text.partition("invalid choice: ")[2].partition(" (choose from ")
+    near = difflib.get_close_matches(given.strip("'"), known.rstrip(")").replace("'", "").split(", "), n=1)
+    if choose and near:
+        return f"there is no {given}; did you mean {near[0]}?"
     is_late = text.startswith("unrecognized arguments: --config-")
     return f"{text}; {'it precedes the command' if is_late else f'see {prog} --help'}"
 

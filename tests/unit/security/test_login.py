@@ -284,7 +284,7 @@ def test_neither_password_nor_token_is_in_a_log_or_an_audit_record_even_with_deb
     before = root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
-    names = ("keystoneauth", "urllib3", "watcher_sync", "keystonemiddleware", "oslo.messaging")
+    names = ("keystoneauth", "keystoneauth.identity", "urllib3", "watcher_sync", "keystonemiddleware", "oslo.messaging")
     levels = {name: logging.getLogger(name).level for name in names}
     for name in names:
         logging.getLogger(name).setLevel(logging.DEBUG)
