@@ -80,6 +80,11 @@ def test_a_mistake_is_status_2_and_one_line_that_names_it(run, text, words):
     assert all(word in err for word in words), err
 
 
+def test_a_password_with_a_dollar_is_not_printed(run):
+    status, err, _ = run("[database]\nconnection = postgresql://u:abc$def@h/d\n")
+    assert (status, err) == (2, "error: [database] connection: it has a $ that names no option; write $$ for a $\n")
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+import time
+
 import pytest
 from openstack.config import loader
 
+from tests.waiting import deadline
 from watcher_sync.assembly import process
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.reconcile.openstack import OpenStackCloud
+from watcher_sync.reconcile.openstack import CloudError, OpenStackCloud
 
 PASSWORD = """
 [reconcile_nova]
@@ -118,3 +123,32 @@ def test_a_cloud_that_clouds_yaml_lacks_is_named(read, monkeypatch):
     monkeypatch.setattr(loader, "CONFIG_FILES", [])
     with pytest.raises(ConfigError, match=r"^\[reconcile_nova\].*edge"):
         OpenStackCloud(read("[reconcile_nova]\ncloud = edge\n"))
+
+
+def test_the_reason_of_a_failure_of_tls_has_no_text_of_the_library(read, caplog):
+    with socket.create_server(("127.0.0.1", 0)) as server:  # it speaks no TLS
+        address = f"https://127.0.0.1:{server.getsockname()[1]}"
+        threading.Thread(target=_answer, args=(server,), daemon=True).start()
+        cloud = OpenStackCloud(read(PASSWORD.replace("http://127.0.0.1:9", address)))
+        with pytest.raises(CloudError, match=r"^keystone: SSLError$"):
+            cloud.client(time.monotonic() + deadline(30)).get("compute", "/servers")
+    logged = [record.getMessage() for record in caplog.records if record.name.startswith("watcher_sync")]
+    assert len(logged) == 1
+    assert address in logged[0]
+
+
+def _answer(server: socket.socket) -> None:
+    while True:
+        try:
+            with server.accept()[0] as connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        except OSError:
+            return
+
+
+@pytest.mark.parametrize(
+    ("url", "named"), [("http://c/identity/v3/auth/tokens", "keystone"), ("http://c/placement/x", "placement")]
+)
+def test_services_at_paths_of_one_host_are_told_apart(read, url, named):
+    cloud = OpenStackCloud(read(PASSWORD.replace("http://127.0.0.1:9/v3", "http://c/identity/v3")))
+    assert cloud.asked("placement", ConnectionError(f"Unable to establish connection to {url}: refused")) == named
