@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
 
@@ -211,3 +212,15 @@ def test_a_time_leads_to_the_moment_and_the_slider_has_times_and_marks(page: Pag
     wait_until(lambda: "as_of=20" in page.run("return location.hash"), 60, "a time in the address")
     page.wait_text(".as-of output", "ago", 60)
     page.choose(".as-of button", "Now")
+
+
+def test_the_oldest_moment_of_a_purged_journal_has_no_time(page: Page, cloud: Cloud) -> None:
+    oldest = cloud.cycle.model.generation - 3
+    journal = cloud.store.tables.journal
+    with cloud.store.database.begin() as connection:
+        connection.execute(sa.delete(journal).where(journal.c.seq <= oldest))
+    page.open("#/topology")
+    page.open(f"#/topology?as_of={oldest}")
+    page.wait_text(".as-of output", f"#{oldest:,}", 60)
+    page.choose(".as-of button", "Now")
+    wait_until(lambda: "as_of=" not in page.run("return location.hash"), 60, "the present")
