@@ -97,3 +97,24 @@ def test_a_host_shows_how_much_of_it_is_used(page: Page, cloud: Cloud) -> None:
     title = page.run("return document.querySelector(arguments[0]).title", tile)
     assert "6 of 24 vCPUs used, 4,096 of 16,384 MiB of memory used" in title
     assert page.texts(f'.tile[data-id="{HOST}"] .tile-capacity') == []
+
+
+def test_hosts_are_grouped_by_zone_and_name_their_aggregates(page: Page, cloud: Cloud) -> None:
+    """A zone says how many of its hosts are available, and leads to their list."""
+    assert page.texts(".zones li") == [f"{zone}1 2 of 2 available" for zone in ("ams", "fra", "muc")]
+    assert page.texts(".topology h4") == ["ams1 2", "fra1 2", "muc1 2"]
+    change(cloud, "aggregate", "a1", "state", name="ssd")
+    change(cloud, "aggregate", "a1", "hosts", hosts=[HOST])
+    cloud.commit(
+        cloud.node("cmp-fra-0004", service={"status": "enabled", "forced_down": True}),
+        cloud.node("cmp-muc-0002", service={"status": "disabled"}),
+    )
+    wait_until(lambda: page.texts(".topology h4") == ["ams1 2", "fra1 1", "muc1 1"], 60, "the other hosts")
+    assert page.texts(".zones li")[1:] == ["fra1 1 of 2 available, 1 down", "muc1 1 of 2 available, 1 disabled"]
+    assert page.texts(f'.tile[data-id="{HOST}"] .tile-belongs') == ["ssd"]
+    assert page.texts('.tile[data-id="cmp-fra-0004"] .tile-belongs') == ["fra1"]
+    told = page.run(f"""return document.querySelector('.tile[data-id="{HOST}"] .sr').textContent""")
+    assert "zone fra1; aggregate ssd" in told
+    page.all(".zones a")[1].click()
+    wait_until(lambda: len(page.all(".table tbody tr")) == 2, 60, "the hosts of the zone")
+    assert page.run("return document.getElementById('filter').value") == "availability_zone=fra1"

@@ -218,3 +218,33 @@ def test_hosts_have_what_their_instances_use_of_what_they_can_give(client, commi
     commit(host("a", capacity={**capacity, "memory_ratio": 1.5}), host("b"), one)
     found = {entry["id"]: entry["capacity"] for entry in hosts_of(client)["entries"]}
     assert found == {"a": {"vcpus": {"used": 3, "total": 24}, "memory_mb": {"used": 1024, "total": 6144}}, "b": {}}
+
+
+def aggregate(number, name, hosts, zone=None):
+    facets = {"state": {"name": name, "availability_zone": zone}, "hosts": {"hosts": hosts}}
+    return Upsert("aggregate", f"{number:032x}", "1", facets)
+
+
+def test_each_zone_has_the_numbers_of_all_its_hosts_whatever_the_limit(client, commit):
+    down, disabled = {"liveness": {"liveness": "down"}}, {"service": {"status": "disabled"}}
+    commit(
+        aggregate(1, "z10", ["a", "b", "c", "d"], "az-10"),
+        aggregate(2, "z9", ["e"], "az-9"),
+        host("a"), host("b", **down), host("c", **disabled), host("d", **down, **disabled), host("e"), host("f"),
+    )  # fmt: skip
+    group = hosts_of(client, limit=1)
+    assert group["zones"] == [
+        {"zone": "az-9", "total": 1, "down": 0, "disabled": 0},
+        {"zone": "az-10", "total": 4, "down": 2, "disabled": 1},
+        {"zone": None, "total": 1, "down": 0, "disabled": 0},
+    ]
+    assert hosts_of(client, search="e")["zones"] == [{"zone": "az-9", "total": 1, "down": 0, "disabled": 0}]
+    groups = client.simulate_get("/v1/topology").json["groups"]
+    assert next(g for g in groups if g["kind"] == "cluster")["zones"] == []
+
+
+def test_a_host_names_the_aggregates_that_list_it(client, commit):
+    commit(aggregate(1, "ssd", ["a", "lost"]), aggregate(2, "gpu", ["a", "b"]), aggregate(3, None, ["b"]), host("a"))
+    commit(host("b"), host("c"))
+    found = {entry["id"]: entry["listed_by"] for entry in hosts_of(client)["entries"]}
+    assert found == {"a": {"aggregate": ["gpu", "ssd"]}, "b": {"aggregate": [f"{3:032x}", "gpu"]}, "c": {}}

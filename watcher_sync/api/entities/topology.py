@@ -2,7 +2,7 @@
 """``/v1/topology``: the places of a cloud with the numbers of their members, and the numbers of all kinds.
 
 A kind is a place if others declare to run on it, and if it runs on nothing itself: hosts, clusters, kinds of plugins.
-Each kind of places costs one query, each kind of members one, the use of hosts one, all others one.
+Each kind of places, of members and of collections (aggregates) costs one query, the use of hosts one, all others one.
 Entries with problems come first, at most ``limit`` of a kind.
 
 This module defines the problems. A place is in error, forced down, disabled, or deleted while it has
@@ -103,7 +103,7 @@ _CAPACITY: schemas.Schema = {
 
 _ENTRY: schemas.Schema = {
     "type": "object",
-    "required": ["id", "name", "zone", "state", "level", "problems", "members", "health", "capacity"],
+    "required": ["id", "name", "zone", "state", "level", "problems", "members", "health", "capacity", "listed_by"],
     "properties": {
         "id": schemas.STRING,
         "name": schemas.nullable(schemas.STRING) | {"description": "What people call it, if it has a name."},
@@ -114,17 +114,34 @@ _ENTRY: schemas.Schema = {
         "members": _MEMBERS,
         "health": _HEALTH,
         "capacity": _CAPACITY,
+        "listed_by": {
+            "type": "object",
+            "description": "kind -> names of those that list it, such as the aggregates of a host.",
+            "additionalProperties": {"type": "array", "items": schemas.STRING, "minItems": 1},
+        },
+    },
+}
+
+_ZONE: schemas.Schema = {
+    "type": "object",
+    "required": ["zone", "total", "down", "disabled"],
+    "properties": {
+        "zone": schemas.nullable(schemas.STRING) | {"description": "null: the entries without a zone."},
+        "total": _TOTAL | {"description": "Number of its entries that match the search."},
+        "down": _TOTAL | {"description": "Number of these entries that are down."},
+        "disabled": _TOTAL | {"description": "Number of these entries that are disabled, but not down."},
     },
 }
 
 _GROUP: schemas.Schema = {
     "type": "object",
-    "required": ["kind", "total", "troubled", "more", "entries", "members", "health", "unplaced"],
+    "required": ["kind", "total", "troubled", "more", "zones", "entries", "members", "health", "unplaced"],
     "properties": {
         "kind": schemas.STRING,
         "total": _TOTAL | {"description": "Number of entries that match the search."},
         "troubled": _TOTAL | {"description": "Number of these entries with problems."},
         "more": _TOTAL | {"description": "Number of these entries that the answer omits."},
+        "zones": {"type": "array", "items": _ZONE, "description": "By name; none where places have no zones."},
         "entries": {"type": "array", "items": _ENTRY, "description": "Entries with problems first, then by id."},
         "members": _MEMBERS | {"description": "All members, with and without a place."},
         "health": _HEALTH | {"description": "Health of all members, with and without a place."},
@@ -154,6 +171,7 @@ class _TopologyEntry(msgspec.Struct):
     members: dict[str, dict[str, int]]
     health: dict[str, dict[Health, int]]
     capacity: dict[str, dict[str, int]] = {}
+    listed_by: dict[str, list[str]] = {}
 
 
 class Topology:
@@ -216,12 +234,14 @@ class _Reading:
         entries.sort(key=_sort_key)
         if kind.name == host_usage.KIND and self._context.scope is None:
             self._add_capacity(entries[:limit], {row["id"]: row for row in found})
+        self._add_collections(kind, entries[:limit])
         members = {name: self.kinds[name] for name in counts}
         return {
             "kind": kind.name,
             "total": len(entries),
             "troubled": sum(entry.level != "ok" for entry in entries),
             "more": max(len(entries) - limit, 0),
+            "zones": _zones(found) if _ZONE_FIELD in kind.fields else [],
             "entries": entries[:limit],
             "members": members,
             "health": _sum_by_health(members),
@@ -236,6 +256,24 @@ class _Reading:
             amounts = {name: (getattr(part, name), getattr(whole, name)) for name in RESOURCES}
             known = {name: pair for name, pair in amounts.items() if None not in pair}
             entry.capacity = {name: {"used": one, "total": total} for name, (one, total) in known.items()}
+
+    def _add_collections(self, kind: Kind, entries: Iterable[_TopologyEntry]) -> None:
+        """Adds the names of the entities that list an entry, by one query for each kind of them."""
+        by_id = {entry.id: entry for entry in entries}
+        for other in self._service.kinds.values():
+            fields = [each.field for each in other.references if each.lists_dependents and each.kind == kind.name]
+            title, hidden = other.title_field or "id", self._context.hidden(other)
+            if not fields or any(hidden.get(name) == () for name in (*fields, title)):
+                continue
+            table = self._service.tables.entities[other.name]
+            chosen = (table.c[field] == value for field, value in self._scope(other).items())
+            lists = sa.select(table.c.id, table.c[title], *(table.c[field] for field in fields)).where(*chosen)
+            for its_id, name, *listed in self._connection.execute(lists):
+                for entry in filter(None, (by_id.get(one) for ids in listed for one in ids or ())):
+                    entry.listed_by.setdefault(other.name, []).append(name or its_id)
+        for entry in by_id.values():
+            for names in entry.listed_by.values():
+                names.sort()
 
     def count(self, kinds: Iterable[Kind]) -> None:
         """Counts the entities of these kinds."""
@@ -281,7 +319,8 @@ def _sum_by_health(members: Mapping[str, Mapping[str, int]]) -> dict[str, dict[H
     return sums
 
 
-_STATUS_FIELDS = ("availability_zone", "status", "liveness_reason", "forced_down", "disabled_reason", "gone")
+_ZONE_FIELD = "availability_zone"
+_STATUS_FIELDS = (_ZONE_FIELD, "status", "liveness_reason", "forced_down", "disabled_reason", "gone")
 
 
 def _entry(row: Mapping[Any, Any], counts: Mapping[str, Counts], kinds: Mapping[str, Kind]) -> _TopologyEntry:
@@ -298,21 +337,36 @@ def _entry(row: Mapping[Any, Any], counts: Mapping[str, Counts], kinds: Mapping[
     level = "error" if errors else "warning" if warnings else "ok"
     its = "down" if row.get("forced_down") else row["state"]
     state = None if its is None else str(its)
-    zone = row.get("availability_zone")
-    return _TopologyEntry(row["id"], row["name"], zone, state, level, errors + warnings, members, health)
+    return _TopologyEntry(
+        row["id"], row["name"], row.get(_ZONE_FIELD), state, level, errors + warnings, members, health
+    )
+
+
+def _zones(rows: Iterable[Mapping[Any, Any]]) -> list[dict[str, Any]]:
+    """How many places of each zone there are, are down, and are disabled."""
+    zones: dict[str | None, Counter[str]] = {}
+    for row in rows:
+        is_down, is_disabled = bool(_failure(row)), bool(_warnings(row))
+        numbers = zones.setdefault(row[_ZONE_FIELD], Counter())
+        numbers.update(total=1, down=is_down, disabled=is_disabled and not is_down)
+    names = sorted(zones, key=lambda zone: (zone is None, _natural_key(zone or "")))
+    return [{"zone": zone, **zones[zone]} for zone in names]
 
 
 def _errors(row: Mapping[Any, Any], *, occupied: bool) -> list[str]:
     """The problems of an entry that can run no members."""
-    problems = []
+    problems = [_failure(row), "deleted, but not empty" if row.get("gone") and occupied else ""]
+    return list(filter(None, problems))
+
+
+def _failure(row: Mapping[Any, Any]) -> str:
+    """Why a place is down; empty: it is not."""
     if row.get("forced_down"):
-        problems.append("forced down")
-    elif health_of(str(row["state"] or "")) == "error":
-        reason = row.get("liveness_reason")
-        problems.append(f"{row['state']}: {reason}" if reason else str(row["state"]))
-    if row.get("gone") and occupied:
-        problems.append("deleted, but not empty")
-    return problems
+        return "forced down"
+    if health_of(str(row["state"] or "")) != "error":
+        return ""
+    reason = row.get("liveness_reason")
+    return f"{row['state']}: {reason}" if reason else str(row["state"])
 
 
 def _warnings(row: Mapping[Any, Any]) -> list[str]:

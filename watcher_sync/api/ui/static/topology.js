@@ -7,7 +7,7 @@
 import { Component, createRef, html, Pure, Trouble } from "./html.js";
 import { filterOf } from "./filters.js";
 import { Found } from "./found.js";
-import { clock, number } from "./format.js";
+import { clock, number, words } from "./format.js";
 import { isProblem, look, LOOKS } from "./health.js";
 import { addressOf } from "./router.js";
 import { rove, settleIn } from "./roving.js";
@@ -98,45 +98,69 @@ class Tile extends Pure {
     return props.selected !== this.props.selected || props.signature !== this.props.signature;
   }
 
-  render({ entry, kind, names, letters, selected, open }) {
+  render({ entry, kind, names, letters, zoned, selected, open }) {
     const well = isWell(entry);
     const { short, full } = usage(entry);
+    const listed = Object.entries(entry.listed_by).map(([by, all]) => `${all.length === 1 ? words(by) : names.plural(by)} ${all.join(", ")}`);
+    const within = [entry.zone && `zone ${entry.zone}`, ...listed].filter(Boolean).join("; ");
+    const belongs = [!zoned && entry.zone, ...Object.values(entry.listed_by).flat()].filter(Boolean).join(" · ");
     return html`
       <li>
         <button type="button" tabindex="-1" class=${`tile ${entry.level}`} aria-current=${selected ? "true" : null}
-          data-id=${entry.id} onClick=${() => open(kind, entry.id)} title=${[entry.id, entry.zone, full, ...entry.problems].filter(Boolean).join(" · ")}>
+          data-id=${entry.id} onClick=${() => open(kind, entry.id)} title=${[entry.id, within, full, ...entry.problems].filter(Boolean).join(" · ")}>
           <span class="tile-head">
             <span class="tile-name">${entry.name || entry.id}</span>
-            <span class="sr">, ${told(entry.members, names)}${entry.problems.length > 0 && ";"}${well && "; all well"}${full && `; ${full}`} </span>
+            <span class="sr">, ${told(entry.members, names)}${entry.problems.length > 0 && ";"}${well && "; all well"}${full && `; ${full}`}${within && `; ${within}`} </span>
             ${well && html`<span class="well" aria-hidden="true">✓</span>`}
             <span class="tile-count" aria-hidden="true">${number(Object.values(entry.members).reduce((all, states) => all + sum(states), 0))}</span>
           </span>
           ${Object.entries(entry.members).map(([name, states]) => html`<${Marks} key=${name} states=${states} letter=${letters[name]} />`)}
           ${short && html`<span class="tile-capacity" aria-hidden="true">${short}</span>`}
+          ${belongs && html`<span class="tile-belongs" aria-hidden="true">${belongs}</span>`}
           ${entry.problems.length > 0 && html`<span class="tile-problems">${entry.problems.join(" · ")}</span>`}
         </button>
       </li>`;
   }
 }
 
+/** Each zone with how many of its places are available; it leads to their list. */
+function Zones({ zones, kind, table }) {
+  const parts = ({ total, down, disabled }) =>
+    [`${number(total - down - disabled)} of ${number(total)} available`, down && `${number(down)} down`, disabled && `${number(disabled)} disabled`];
+  return html`<ul class="zones" aria-label="Zones" onKeyDown=${(event) => rove(event, ".zones a")}>
+    ${zones.map(({ zone, ...numbers }) => html`<li key=${zone}>
+      ${zone ? html`<a class="link" tabindex="-1" href=${table(kind, { q: filterOf("availability_zone", zone) })}>${zone}</a>` : "without a zone"}
+      ${" "}<span class=${`state ${numbers.down ? "bad" : numbers.disabled ? "warn" : "good"}`}>${parts(numbers).filter(Boolean).join(", ")}</span></li>`)}
+  </ul>`;
+}
+
 class Group extends Pure {
-  tiles(entries) {
+  tiles(entries, zoned) {
     const { group, names, letters, selected, open } = this.props;
+    const shown = JSON.stringify([letters, zoned]);
     return html`<ul class="tiles">
       ${entries.map(
-        (entry) => html`<${Tile} key=${entry.id} entry=${entry} kind=${group.kind} names=${names} letters=${letters} open=${open}
-          signature=${JSON.stringify(entry)} selected=${selected === `${group.kind}/${entry.id}`} />`,
+        (entry) => html`<${Tile} key=${entry.id} entry=${entry} kind=${group.kind} names=${names} letters=${letters} zoned=${zoned} open=${open}
+          signature=${shown + JSON.stringify(entry)} selected=${selected === `${group.kind}/${entry.id}`} />`,
       )}
     </ul>`;
   }
 
-  render({ group, names }) {
+  zone(zone, entries) {
+    const its = entries.filter((entry) => entry.zone === zone);
+    return its.length > 0 && html`<h4 class="rule" key=${zone}>${zone ?? "Without a zone"} <span class="figure">${number(its.length)}</span></h4>${this.tiles(its, true)}`;
+  }
+
+  render({ group, names, table }) {
     const title = names.title(group.kind);
+    const zones = group.zones.some(({ zone }) => zone) ? group.zones : [];
     const troubled = group.entries.filter((entry) => entry.level !== "ok");
     const others = group.entries.filter((entry) => entry.level === "ok");
     const lost = Object.entries(group.unplaced).filter(([, states]) => sum(states) > 0);
     return html`
       <div class="group">
+        ${zones.length > 0 && html`<h3 class="rule">Zones of ${title.toLowerCase()}</h3>
+          <${Zones} zones=${zones} kind=${group.kind} table=${table} />`}
         ${troubled.length > 0 &&
         html`<h3 class="rule">${title} with problems <span class="figure">${number(group.troubled)}</span></h3>
           ${this.tiles(troubled)}`}
@@ -144,7 +168,7 @@ class Group extends Pure {
         html`<h3 class="rule">${troubled.length ? `Other ${title.toLowerCase()}` : title}
             <span class="figure">${number(group.total - group.troubled)}</span>
             ${others.every(isWell) && html`<span class="good">all well</span>`}</h3>
-          ${this.tiles(others)}`}
+          ${zones.length ? zones.map(({ zone }) => this.zone(zone, others)) : this.tiles(others)}`}
         ${group.more > 0 && html`<p class="more">${number(group.more)} more, not drawn. Search to find one of them.</p>`}
         ${lost.map(
           ([kind, states]) =>
@@ -169,16 +193,15 @@ class Kinds extends Component {
       if (this.asked.has(kind) || !names.paths[kind] || !Object.keys(states).some(isProblem)) continue;
       this.asked.add(kind);
       const learn = (field) => this.setState(({ fields }) => ({ fields: { ...fields, [kind]: field } }));
-      stateField(names.paths[kind]).then(learn, () => {}); // without it, a number is no link
+      stateField(names.paths[kind]).then(learn, () => this.asked.delete(kind)); // without it, a number is no link
     }
   }
 
   asked = new Set();
 
-  render({ counts, names, asOf }, { fields }) {
+  render({ counts, names, table }, { fields }) {
     const kinds = Object.entries(counts).filter(([, states]) => sum(states) > 0);
     const rank = ([state]) => LOOKS.indexOf(look(state));
-    const table = (kind, more) => addressOf({ view: "table", rest: kind, settings: { ...more, ...(asOf && { as_of: asOf }) } });
     const counted = (kind, state, n) => {
       const text = `${number(n)} ${state || "unknown"}`;
       if (!fields[kind] || !isProblem(state)) return html`<span key=${state} class=${`state ${look(state)}`}>${text}</span>`;
@@ -223,13 +246,14 @@ export class Topology extends Pure {
   }
 
   componentDidUpdate() {
-    for (const part of [".kinds a", ".tile"]) settleIn(this.box.current, part);
+    for (const part of [".kinds a", ".zones a", ".tile"]) settleIn(this.box.current, part);
   }
 
   render({ topology, problem, retry, again, search, found, foundProblem, selected, open, searchFor, names, asOf }) {
     const groups = (topology?.groups || []).filter((group) => group.total > 0);
     const letters = lettersOf(groups);
     const counts = (!search && topology?.kinds) || {};
+    const table = (kind, more) => addressOf({ view: "table", rest: kind, settings: { ...more, ...(asOf && { as_of: asOf }) } });
     const nothing = topology && !groups.length && !Object.values(counts).some((states) => sum(states) > 0);
     return html`
       <section class="topology pane" aria-labelledby="topology-title">
@@ -248,9 +272,9 @@ export class Topology extends Pure {
           ${search && html`<${Found} found=${found} problem=${foundProblem} open=${open} />`}
           ${!topology && !problem && html`<p class="none">Loading…</p>`}
           ${nothing && !found?.results.length && html`<p class="none">${search ? "Nothing has such a name." : "Nothing is known yet."}</p>`}
-          <${Kinds} counts=${counts} names=${names} asOf=${asOf} />
+          <${Kinds} counts=${counts} names=${names} table=${table} />
           ${groups.map(
-            (group) => html`<${Group} key=${group.kind} group=${group} names=${names} letters=${letters}
+            (group) => html`<${Group} key=${group.kind} group=${group} names=${names} letters=${letters} table=${table}
               selected=${selected} open=${open} />`,
           )}
         </div>
