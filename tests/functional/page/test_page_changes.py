@@ -17,6 +17,16 @@ import('/static/changes.js').then(({ grouped }) => done(grouped(rows).map(({ row
   [row.id, row.seq, row.change, row.times ?? 1, row.delta])));
 """
 
+SETTLED = """
+const [rows, done] = arguments;
+import('/static/changes.js').then(({ Changes }) => {
+  const list = new Changes({});
+  const drawn = [[], rows, [rows[0], ...rows]].map((changes) => list.settled(changes).length);
+  list.componentWillUnmount();
+  done(drawn);
+});
+"""
+
 RATES = """
 const done = arguments[0];
 import('/static/rate.js').then(({ byKind }) => done(byKind(
@@ -38,6 +48,12 @@ def page(shared_page: Page) -> Page:
     shared_page.open()
     wait_until(lambda: shared_page.all(".connection.live"), 60, "the live page")
     return shared_page
+
+
+def test_the_first_changes_are_drawn_at_once_however_many_they_are(page: Page) -> None:
+    """A list with nothing of it yet does not wait for the end of its second."""
+    rows = [{"seq": seq, "time": "2026-01-01T00:00:00.5Z"} for seq in range(30, 0, -1)]
+    assert page.browser.execute_async_script(SETTLED, rows) == [0, 30, 30]
 
 
 def test_changes_of_an_entity_in_one_second_are_one_row_from_the_first_value_to_the_last(page: Page) -> None:

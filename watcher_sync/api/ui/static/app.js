@@ -233,8 +233,8 @@ class App extends Component {
             }</a>`,
         )}
       </nav>
-      <${AsOf} key=${state.session} asOf=${asOf} moment=${state.moment} problem=${state.momentProblem} onChange=${goTo} changes=${state.latest()} opened=${opened}
-        present=${!OF_THE_PAST.includes(place.view) && !opened} />
+      ${place.view !== "nowhere" && html`<${AsOf} key=${state.session} asOf=${asOf} moment=${state.moment} problem=${state.momentProblem} onChange=${goTo} changes=${state.latest()} opened=${opened}
+        present=${!OF_THE_PAST.includes(place.view) && !opened} />`}
       </div>
       <main id="main" tabindex="-1" class=${`view-${place.view}${opened ? " with-entity" : ""}${AT_THE_SIDE.includes(place.view) ? " side-first" : ""}`}>
         <div class="front">${this.front(place)}</div>

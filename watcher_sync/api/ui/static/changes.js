@@ -15,6 +15,8 @@ const short = (id) => (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id) ? 
 const SIGNS = { created: "+", updated: "~", deleted: "−" };
 const SEVERITIES = { all: "All", warning: "Warnings and errors", error: "Errors" };
 
+const EMPTY = { waiting: "Loading…", lost: "Not known while disconnected." };
+
 const MOST = 200; // rows that are drawn
 const BUSY = 20; // changes a second with which the list moves once a second
 const RANGE = 2000; // changes of a range
@@ -142,7 +144,8 @@ export class Changes extends Pure {
   settled(changes) {
     const isBusy = changes.length > BUSY && Date.parse(changes[0].time) - Date.parse(changes[BUSY].time) < 1000;
     const left = this.calm.at + 1000 - performance.now();
-    if (!isBusy || left <= 0 || changes.length < this.calm.changes.length) this.calm = { changes, at: performance.now() };
+    const isFirst = !this.calm.changes.length;
+    if (isFirst || !isBusy || left <= 0 || changes.length < this.calm.changes.length) this.calm = { changes, at: performance.now() };
     else if (changes !== this.calm.changes) this.due ??= setTimeout(this.drawAgain, left);
     return this.calm.changes;
   }
@@ -195,7 +198,7 @@ export class Changes extends Pure {
           ${!list.length &&
           html`<li>${live.state === "refused"
             ? html`<${Trouble} problem=${live.error} refused="The changes are not for this token." />`
-            : html`<p class="none">${source.length ? "No change of late is like this." : "Nothing has changed yet."}</p>`}</li>`}
+            : html`<p class="none">${source.length ? "No change of late is like this." : (EMPTY[live.state] ?? "Nothing has changed yet.")}</p>`}</li>`}
           ${list.map(({ key, row }) => html`<${Row} key=${key} row=${row} name=${names.of(row.kind, row.id)} open=${open} />`)}
         </ol>
       </section>`;

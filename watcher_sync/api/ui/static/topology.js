@@ -125,12 +125,12 @@ class Tile extends Pure {
 
 /** Each zone with how many of its places are available; it leads to their list. */
 function Zones({ zones, kind, table }) {
-  const parts = ({ total, down, disabled }) =>
-    [`${number(total - down - disabled)} of ${number(total)} available`, down && `${number(down)} down`, disabled && `${number(disabled)} disabled`];
   return html`<ul class="zones" aria-label="Zones" onKeyDown=${(event) => rove(event, ".zones a")}>
-    ${zones.map(({ zone, ...numbers }) => html`<li key=${zone}>
+    ${zones.map(({ zone, total, down, disabled }) => html`<li key=${zone}>
       ${zone ? html`<a class="link" tabindex="-1" href=${table(kind, { q: filterOf("availability_zone", zone) })}>${zone}</a>` : "without a zone"}
-      ${" "}<span class=${`state ${numbers.down ? "bad" : numbers.disabled ? "warn" : "good"}`}>${parts(numbers).filter(Boolean).join(", ")}</span></li>`)}
+      ${" "}${number(total - down - disabled)} of ${number(total)} available${
+        down > 0 && html`, <span class="state bad">${number(down)} down</span>`}${
+        disabled > 0 && html`, <span class="state warn">${number(disabled)} disabled</span>`}</li>`)}
   </ul>`;
 }
 
