@@ -17,7 +17,7 @@ from tests.functional.page.test_page_access import violations
 from tests.functional.security.keystone import ADMIN_PASSWORD, running_keystone
 from tests.waiting import wait_until
 from watcher_sync.testing.openstack import FakeOpenStack, server_error
-from watcher_sync.testing.openstack.identity import PASSWORD
+from watcher_sync.testing.openstack.identity import PASSWORD, USERS
 
 STORED = "return [Object.values(sessionStorage).join(), localStorage.length, document.cookie]"
 
@@ -72,6 +72,16 @@ def test_a_user_logs_in_sees_the_view_of_the_address_and_logs_out(page: Page) ->
     assert page.run("return sessionStorage.length") == 0
     assert page.all(".source, .change, .front") == []
     assert not [line for line in page.complaints() if "Content Security Policy" in line]
+
+
+def test_projects_have_the_names_that_the_login_gave(page: Page, keystone: FakeOpenStack, cloud: Cloud) -> None:
+    entity_id, demo = min(cloud.instances), USERS["demo"].project_id
+    cloud.commit(cloud.instance(entity_id, name="first", state="error", project_id=demo))
+    log_in(page, "admin", PASSWORD, "admin")
+    cell = f'[data-id="{entity_id}"] td[data-label="project id"]'
+    page.wait_text(f'{cell} [title="{demo}"]', "demo", 60)
+    page.browser.refresh()
+    page.wait_text(f'{cell} [title="{demo}"]', "demo", 60)
 
 
 def test_an_administrator_logs_in_to_the_system_and_a_token_can_still_be_entered(

@@ -84,6 +84,7 @@ def test_a_login_gives_a_token_that_the_api_accepts_and_says_for_whom_it_is(clie
     assert document["user"] == {"id": demo.id, "name": "demo"}
     assert document["project"] == {"id": demo.project_id, "name": "demo"}
     assert (document["system"], sorted(document["roles"])) == (False, ["member", "reader"])
+    assert document["projects"][demo.project_id] == "demo"
     assert document["expires_at"].endswith("Z")
     assert answer.headers["Cache-Control"] == "no-store"
     headers = {"X-Auth-Token": document["token"]}
@@ -109,6 +110,16 @@ def test_every_refusal_of_keystone_has_one_text(client, problem, changes):
     document = problem(log_in(client, **changes), 401)
     assert document["detail"] == REFUSED
     assert set(document) == {"type", "title", "status", "detail", "request_id"}
+
+
+@pytest.mark.parametrize(("user", "path"), [("admin", "/projects"), ("demo", "/auth/projects")])
+@pytest.mark.parametrize("fault", [server_error(500), Garbage(), Garbage(b'{"projects": [{"id": 1}]}'), Cut()])
+def test_a_login_does_not_fail_for_the_names_of_projects(client, cloud, user, path, fault):
+    cloud.fail(fault, path=path, method="GET")
+    document = log_in(client, user=user, project=user).json
+    assert document["token"]
+    assert document["projects"].keys() <= {user.project_id for user in USERS.values()}
+    assert cloud.requests.count("/auth/tokens", method="POST") == 1
 
 
 @pytest.mark.slow
@@ -315,7 +326,7 @@ def test_neither_password_nor_token_is_in_a_log_or_an_audit_record_even_with_deb
 
 def test_representations_have_no_secret():
     credentials = Credentials(user="u", password=WRONG, user_domain="d", project=None, project_domain="d")
-    made = Login(WRONG, datetime.datetime.now(datetime.UTC), "id", "u", None, None, [])
+    made = Login(WRONG, datetime.datetime.now(datetime.UTC), "id", "u", None, None, [], {})
     assert WRONG not in repr(credentials) + str(credentials) + repr(made)
 
 

@@ -9,7 +9,8 @@ no redirect, so that only this address receives the password. It is not repeated
 from __future__ import annotations
 
 import datetime
-from typing import Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from oslo_config import cfg
@@ -17,10 +18,16 @@ from oslo_log import log as logging
 
 from watcher_sync.conf import keystone as options
 
+if TYPE_CHECKING:
+    from keystoneauth1.session import Session
+
 LOG = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS: Final = 5
 """For the connection, and for the answer of Keystone."""
+
+MAX_PROJECTS: Final = 10_000
+"""Names of projects that a login gives."""
 
 _REFUSALS: Final = frozenset({400, 401, 403})
 """Statuses with which Keystone refuses names, a password or a scope."""
@@ -58,9 +65,20 @@ class Login(msgspec.Struct, frozen=True):
     project_id: str | None
     project: str | None
     roles: list[str]
+    projects: Mapping[str, str]
+    """Id -> name of the projects that Keystone lists for the user; empty: it lists none."""
 
     def __repr__(self) -> str:
         return f"Login(user_id={self.user_id!r})"
+
+
+class _Project(msgspec.Struct):
+    id: str
+    name: str
+
+
+class _Projects(msgspec.Struct):
+    projects: list[_Project]
 
 
 class KeystoneAddress(msgspec.Struct, frozen=True):
@@ -107,6 +125,7 @@ class KeystoneAddress(msgspec.Struct, frozen=True):
                 project_id=found.project_id,
                 project=found.project_name,
                 roles=list(found.role_names or ()),
+                projects=self._projects(client, found.auth_token),
             )
         except exceptions.HttpError as exc:
             if exc.http_status in _REFUSALS:
@@ -118,6 +137,26 @@ class KeystoneAddress(msgspec.Struct, frozen=True):
             raise _failed(exc) from None
         finally:
             client.session.close()
+
+    def _projects(self, client: Session, token: str) -> dict[str, str]:
+        """The projects that a token may list: all of them, else those in which its user has a role.
+
+        A login does not fail for the lack of them.
+        """
+        from keystoneauth1 import exceptions
+
+        base = self.url.rstrip("/").removesuffix("/v3")
+        for path in ("/v3/projects", "/v3/auth/projects"):
+            try:
+                answer = client.get(base + path, headers={"X-Auth-Token": token}, authenticated=False)
+                listed = msgspec.json.decode(answer.content, type=_Projects).projects
+            except exceptions.HttpError:
+                continue  # only administrators list all
+            except (exceptions.ClientException, msgspec.MsgspecError) as exc:
+                LOG.warning("Keystone lists no projects: %s", type(exc).__name__)
+                break
+            return {project.id: project.name for project in listed[:MAX_PROJECTS]}
+        return {}
 
 
 def address_of(conf: cfg.ConfigOpts) -> KeystoneAddress | None:

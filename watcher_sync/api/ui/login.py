@@ -59,7 +59,7 @@ _NAMED: Final[schemas.Schema] = {
 }
 _TOKEN: Final[schemas.Schema] = {
     "type": "object",
-    "required": ["token", "expires_at", "user", "project", "system", "roles"],
+    "required": ["token", "expires_at", "user", "project", "system", "roles", "projects"],
     "properties": {
         "token": schemas.STRING | {"description": "For the header X-Auth-Token."},
         "expires_at": schemas.TIME,
@@ -67,6 +67,11 @@ _TOKEN: Final[schemas.Schema] = {
         "project": schemas.nullable(_NAMED) | {"description": "null: the token is of the system."},
         "system": {"type": "boolean"},
         "roles": {"type": "array", "items": schemas.STRING},
+        "projects": {
+            "type": "object",
+            "additionalProperties": schemas.STRING,
+            "description": "id -> name of the projects that Keystone lists for the user: all for an administrator.",
+        },
     },
 }
 
@@ -116,6 +121,7 @@ class LoginResource:
                 "project": project,
                 "system": credentials.project is None,
                 "roles": found.roles,
+                "projects": found.projects,
             }
         )
 

@@ -3,6 +3,7 @@
 
 const TOKEN = "watcher-sync-token";
 const SESSION = "watcher-sync-session";
+const PROJECTS = "watcher-sync-projects";
 
 function stored(name) {
   try {
@@ -23,19 +24,26 @@ function store(name, value) {
 
 export const token = () => stored(TOKEN);
 
-/** What a login gave beside its token: user, project and domains, expires_at; null for a token that was entered. */
-export function session() {
+function read(name) {
   try {
-    return JSON.parse(stored(SESSION));
+    return JSON.parse(stored(name));
   } catch {
     return null;
   }
 }
 
-export function setToken(value, about = null) {
+/** What a login gave beside its token: user, project and domains, expires_at; null for a token that was entered. */
+export const session = () => read(SESSION);
+
+/** Id -> name of the projects that the login gave. */
+export const projects = () => read(PROJECTS) ?? {};
+
+export function setToken(value, login = null) {
+  const { projects: named = null, ...about } = login ?? {};
   first = null;
   store(TOKEN, value);
-  store(SESSION, about && JSON.stringify(about));
+  store(SESSION, login && JSON.stringify(about));
+  store(PROJECTS, named && JSON.stringify(named));
 }
 
 /** An answer that is an error; status 0 where there was none at all. */

@@ -25,6 +25,8 @@ function Value({ kind, field, value, open, names }) {
     return html`<span class="pairs">${entries.map(([k, v]) => html`<span key=${k}><i>${k}</i> ${v && typeof v === "object" ? html`<${Value} field="" value=${v} />` : plain(v)}</span>`)}</span>`;
   }
   const text = plain(value);
+  const project = names?.project(field, value);
+  if (project) return html`${project} <code>${text}</code>`;
   if (text !== "—" && /(^|_)(id|uuid)$/.test(field)) return html`<code>${text}</code>`;
   return html`<span class=${text === "—" ? "empty" : field.endsWith("state") || field === "status" ? `state ${look(value)}` : ""}>${text}</span>`;
 }

@@ -51,7 +51,7 @@ class Password extends Component {
     this.setState({ busy: true, problem: null });
     try {
       const answer = await logIn({ ...names, user, password, ...(system && { system }) });
-      this.props.signIn(answer.token, { ...names, user, system, expires_at: answer.expires_at });
+      this.props.signIn(answer.token, { ...names, user, system, expires_at: answer.expires_at, projects: answer.projects });
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
       this.setState({ busy: false, problem }, () => this.password.current?.focus());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What kinds declare: what they and their entities are called, and which fields refer to entities. What is shown by its
 // id asks for its name here; the API is asked for many at once.
-import { Problem, getPages, listIn, query } from "./api.js";
+import { Problem, getPages, listIn, projects, query } from "./api.js";
 import { html } from "./html.js";
 import { number, words } from "./format.js";
 import { addressOfEntity, whereabouts } from "./router.js";
@@ -52,6 +52,7 @@ export class Names {
   }
 
   forget() {
+    this._projects = projects();
     this._known = new Map();
     this._wanted = new Map();
   }
@@ -62,6 +63,11 @@ export class Names {
     const name = this._known.get(key);
     if (name === undefined && id) this._wanted.set(key, { kind, id });
     return name;
+  }
+
+  /** The name of the project that a field names by its id, as far as a login gave it. */
+  project(field, id) {
+    return field === "project_id" ? this._projects[id] : undefined;
   }
 
   /** Why an entity cannot be opened; empty: it can be, as far as it is known. */

@@ -54,6 +54,8 @@ export function Cell({ kind, field, value, names, open }) {
   if (isTime(value)) return html`<${Time} value=${value} />`;
   if (value && typeof value === "object" && !Array.isArray(value)) return Object.keys(value).length ? html`<${Pairs} value=${value} />` : "—";
   const text = plain(value);
+  const project = names.project(field, value);
+  if (project) return html`<span title=${text}>${project}</span>`;
   return /(^|_)(id|uid)$/.test(field) && text !== "—" ? html`<${Id} text=${text} />` : text;
 }
 
