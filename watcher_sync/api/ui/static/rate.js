@@ -14,10 +14,10 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 const sum = (kinds) => Object.values(kinds ?? {}).reduce((all, n) => all + n, 0);
 
 /** Events a second of each kind in the last seconds, most first. */
-export function byKind(rates, now) {
+export function byKind(rates, now, seconds = LATELY) {
   const all = {};
-  for (let second = Math.floor(now) - LATELY; second < Math.floor(now); second += 1) {
-    for (const [kind, n] of Object.entries(rates.get(second) ?? {})) all[kind] = (all[kind] || 0) + n / LATELY;
+  for (let second = Math.floor(now) - seconds; second < Math.floor(now); second += 1) {
+    for (const [kind, n] of Object.entries(rates.get(second) ?? {})) all[kind] = (all[kind] || 0) + n / seconds;
   }
   return Object.entries(all).sort((a, b) => b[1] - a[1]);
 }
@@ -90,9 +90,9 @@ export class Rate extends Component {
     for (const second of rates.keys()) if (second < data[0][0]) rates.delete(second);
     this.plot.setData(data);
     const known = data[1].filter((value) => value !== null);
-    const lately = known.slice(-LATELY);
-    const now = lately.reduce((all, value) => all + value, 0) / Math.max(1, lately.length);
-    this.setState({ now: Math.round(now * 10) / 10, peak: Math.max(0, ...known), kinds: byKind(rates, Date.now() / 1000) });
+    const kinds = byKind(rates, Date.now() / 1000, Math.max(1, Math.min(LATELY, known.length)));
+    const now = kinds.reduce((all, [, n]) => all + n, 0);
+    this.setState({ now: Math.round(now * 10) / 10, peak: Math.max(0, ...known), kinds });
   }
 
   render({ names }, { now, peak, kinds }) {
