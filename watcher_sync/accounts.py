@@ -25,6 +25,20 @@ def share_between_threads(auth: Any) -> None:
     auth.invalidate = _Alone(auth.invalidate, lock)
 
 
+def lack_of(cloud: Any) -> str:
+    """What the account of a cloud lacks at its first request, which the library finds only then; empty: nothing.
+
+    :param cloud: a ``CloudRegion`` of openstacksdk.
+    """
+    from keystoneauth1 import loading
+
+    auth_type = cloud.config["auth_type"]
+    options = (option.dest for option in loading.get_plugin_options(auth_type))
+    if "password" not in options or cloud.get_auth_args().get("password"):
+        return ""
+    return f"cloud {cloud.name}: password: not set; auth_type = {auth_type} needs it"
+
+
 def cause_of(error: BaseException) -> str:
     """The message of the operating system, from the innermost exception; empty if there is none."""
     found = ""

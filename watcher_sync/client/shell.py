@@ -28,6 +28,7 @@ from keystoneauth1 import adapter, loading, noauth
 from keystoneauth1 import exceptions as keystone
 from stevedore import ExtensionManager
 
+from watcher_sync.accounts import lack_of
 from watcher_sync.client.client import Client
 from watcher_sync.client.commands.base import one_line_errors
 from watcher_sync.client.errors import NotConfigured
@@ -115,6 +116,8 @@ class Cloud:
         """
         try:
             region = self._config.get_one(argparse=options)
+            if lack := lack_of(region):
+                raise NotConfigured(lack)
             return adapter.Adapter(
                 region.get_session(),
                 service_type=SERVICE_TYPE,

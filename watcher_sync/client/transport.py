@@ -39,6 +39,10 @@ SERVICE_TYPE = "watcher-sync"
 CONNECT_TIMEOUT_SECONDS = 10.0
 """How long opening a connection may take."""
 
+_REGISTER = (
+    "register the API in Keystone (openstack service create, openstack endpoint create), or set the endpoint explicitly"
+)
+
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 """The maximum size of a decompressed answer: a page has at most 10,000 entries."""
 
@@ -218,10 +222,7 @@ class Transport:
         if not self._root:
             found = self._adapter.get_endpoint()
             if not found:
-                raise NotConfigured(
-                    f"no endpoint: the service catalog has no service of the type {SERVICE_TYPE}; "
-                    "set the endpoint explicitly"
-                )
+                raise NotConfigured(f"no endpoint of the type {SERVICE_TYPE}: {_REGISTER}")
             if not re.match("https?://[^/]", found):
                 raise NotConfigured(f"the endpoint must be like http://HOST:PORT, not {found!r}")
             self._root = found.rstrip("/").removesuffix("/v1")
@@ -263,6 +264,8 @@ def _failure(exc: Exception) -> ClientError:
     if isinstance(exc, keystone.HttpError):
         status = int(exc.http_status or 500)
         return problem_error(status, f"Keystone: {text}", errors=(), retry_after=None, document={})
+    if isinstance(exc, keystone.EndpointNotFound):
+        return NotConfigured(f"{text}: {_REGISTER}")
     return NotConfigured(text)
 
 

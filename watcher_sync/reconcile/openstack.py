@@ -25,7 +25,7 @@ import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.accounts import cause_of, share_between_threads
+from watcher_sync.accounts import cause_of, lack_of, share_between_threads
 from watcher_sync.conf import cloud_account, reconcile_nova
 from watcher_sync.exceptions import ConfigError, ReconcileError
 
@@ -299,6 +299,8 @@ def _account(conf: cfg.ConfigOpts, name: str) -> _Account:
             region = {"region_name": group.region_name} if group.region_name else {}
             config = OpenStackConfig(load_envvars=False, app_name=_APP_NAME)
             cloud = config.get_one(cloud=group.cloud, api_timeout=group.timeout, **region)
+            if lack := lack_of(cloud):
+                raise ConfigError(f"[{name}] {lack}")
             session = cloud.get_session()
             limit_answers(session)
             return _Account(

@@ -192,7 +192,10 @@ def test_options_and_clouds_of_openstack_name_the_server_too(site: Site) -> None
     assert made(done).split() == ["edge", "nova"]
 
 
-def test_a_keystone_that_is_away_is_one_line() -> None:
+def test_a_keystone_that_is_away_and_a_lack_of_the_password_are_one_line() -> None:
     variables = {"OS_AUTH_URL": "http://127.0.0.1:1/v3", "OS_USERNAME": "a", "OS_PASSWORD": "b"}
     scope = {"OS_PROJECT_NAME": "p", "OS_USER_DOMAIN_ID": "default", "OS_PROJECT_DOMAIN_ID": "default"}
     assert "http://127.0.0.1:1: Connection refused" in failed(run_here("source", "list", **variables, **scope), 1)
+    del variables["OS_PASSWORD"]
+    lack = "cloud envvars: password: not set; auth_type = password needs it"
+    assert lack in failed(run_here("source", "list", **variables, **scope), 2)

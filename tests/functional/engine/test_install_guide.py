@@ -85,9 +85,7 @@ def test_the_guide_leads_from_the_source_to_both_services(
     prefix = installed(tmp_path)
     nova = line("nova")
     with running_keystone(tmp_path / "keystone") as keystone:
-        for command in documented.commands(_GUIDE, "openstack"):
-            if command[1] in ("user", "role", "service", "endpoint"):
-                run([Path(sys.executable).parent / "openstack", *command[1:]], tmp_path, **keystone.environment())
+        keystone.register()
         config = tmp_path / "watcher-sync.conf"
         config.write_text(_configuration(keystone.url, postgresql_url, nova, tmp_path))
         config.chmod(0o600)

@@ -23,11 +23,14 @@ from typing import Any
 
 import httpx
 
+from tests.functional.security import documented
 from tests.services.servers import free_port
 from tests.waiting import deadline, wait_until
 
 BIN = Path(sys.executable).parent
 ADMIN_PASSWORD = "admin-secret"
+DOCUMENTED_URL = "https://watcher-sync.example.com"
+"""The root of the API in the install guide."""
 
 _CONF = """\
 [DEFAULT]
@@ -73,8 +76,9 @@ class Keystone:
         self._roles: dict[str, str] = {}
         (folder / "keystone.conf").write_text(_CONF.format(folder=folder, expiration=expiration))
         (folder / "gunicorn.py").write_text(
-            f'wsgi_app = "keystone.wsgi.api:application"\nbind = "127.0.0.1:{self.port}"\nthreads = 8\n'
-            "control_socket_disable = True\n"
+            f'wsgi_app = "keystone.wsgi.api:application"\nbind = "127.0.0.1:{self.port}"\n'
+            # With more threads, all requests of a burst end late, and simultaneous logins find SQLite locked.
+            'worker_class = "gthread"\nthreads = 1\ncontrol_socket_disable = True\n'
         )
 
     def install(self) -> None:
@@ -125,6 +129,30 @@ class Keystone:
             "OS_IDENTITY_API_VERSION": "3",
         }  # fmt: skip
 
+    def configuration(self) -> str:
+        """The sections of the install guide, for this Keystone. A loaded machine has more time for an answer."""
+        guide = documented.configuration("admin/install.rst", "keystone_authtoken")
+        assert "https://keystone.example.com/v3" in guide
+        text = guide.replace("https://keystone.example.com/v3", self.url)
+        return f"{text}http_connect_timeout = {deadline(30):.0f}\n"
+
+    def register(self, url: str = DOCUMENTED_URL) -> None:
+        """Run the commands of the install guide that register the service.
+
+        :param url: the root of the API, for the one of the guide.
+        """
+        commands = documented.commands("admin/install.rst", "openstack")
+        registering = [c for c in commands if c[1] in ("user", "role", "service", "endpoint")]
+        assert len(registering) == 5
+        assert [DOCUMENTED_URL in command for command in registering].count(True) == 2
+        for command in registering:
+            words = [url if word == DOCUMENTED_URL else word for word in command[1:]]
+            done = subprocess.run(
+                [BIN / "openstack", *words], env={**os.environ, **self.environment()},
+                capture_output=True, text=True, timeout=deadline(60), check=False,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+
     def project(self, name: str) -> str:
         """Make a project; returns its id."""
         return str(self._post("/projects", "project", name=name, domain_id="default")["id"])
@@ -173,6 +201,12 @@ class Keystone:
         answer.raise_for_status()
         made = answer.json()["application_credential"]
         return str(made["id"]), str(made["secret"])
+
+    def enable_service(self, name: str, is_enabled: bool) -> None:
+        """Add a service to the catalog, or remove it."""
+        (found,) = self._client.get("/services", params={"name": name}, headers=self._admin()).json()["services"]
+        body = {"service": {"enabled": is_enabled}}
+        self._client.patch(f"/services/{found['id']}", json=body, headers=self._admin()).raise_for_status()
 
     def change_password(self, user: User, password: str) -> None:
         """Give a user another password, which revokes all its tokens. Its application credentials stay."""

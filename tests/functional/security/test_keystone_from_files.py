@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.functional.security import documented
 from tests.functional.security.keystone import Keystone, running_keystone
 from tests.functional.security.serving import documented_api
 from tests.waiting import deadline, wait_until
@@ -29,26 +27,16 @@ pytestmark = [pytest.mark.rare, pytest.mark.timeout(400)]
 def keystone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keystone]:
     """A Keystone in which the service is registered with the commands of the guide."""
     with running_keystone(tmp_path_factory.mktemp("keystone")) as keystone:
-        commands = documented.commands("admin/install.rst", "openstack")
-        registering = [c for c in commands if c[1] in ("user", "role", "service", "endpoint")]
-        assert len(registering) == 5
-        for command in registering:
-            done = subprocess.run(
-                [BIN / "openstack", *command[1:]], env={**os.environ, **keystone.environment()},
-                capture_output=True, text=True, timeout=deadline(60), check=False,
-            )  # fmt: skip
-            assert done.returncode == 0, done.stderr
+        keystone.register()
         yield keystone
 
 
 @pytest.fixture
 def config(keystone: Keystone, tmp_path: Path) -> Path:
     """The configuration of the guide with the address of this Keystone, a database, and a short life of the cache."""
-    text = documented.configuration("admin/install.rst", "keystone_authtoken")
-    assert "https://keystone.example.com/v3" in text
-    text = text.replace("https://keystone.example.com/v3", keystone.url)
+    text = keystone.configuration()
     text += f"token_cache_time = {CACHE_SECONDS}\nhttp_request_max_retries = 0\n"
-    text += f"[database]\nconnection = sqlite:///{tmp_path / 'ws.sqlite'}\n"
+    text += f"[database]\nconnection = sqlite:///{tmp_path / 'ws.sqlite'}\n[operations]\nlease_time = 600\n"
     file = tmp_path / "watcher-sync.conf"
     file.write_text(text)
     done = subprocess.run(

@@ -17,7 +17,6 @@ import httpx
 import pytest
 
 from tests.functional.engine.driving import Installation
-from tests.functional.security import documented
 from tests.functional.security.keystone import Keystone, User, running_keystone
 from tests.functional.security.provider_accounts import STREAM, Login, source
 from tests.functional.security.provider_accounts import dcm as dcm
@@ -74,9 +73,9 @@ def quarantined(site: Installation) -> dict[str, str]:
 def configured_for_keystone(site: Installation, keystone: Keystone) -> Path:
     """The installation's file with the sections of the install guide."""
     config = site.config()
-    guide = documented.configuration("admin/install.rst", "keystone_authtoken")
-    guide = guide.replace("https://keystone.example.com/v3", keystone.url)
-    config.write_text(config.read_text() + guide + "http_request_max_retries = 0\ntoken_cache_time = 2\n")
+    config.write_text(
+        config.read_text() + keystone.configuration() + "http_request_max_retries = 0\ntoken_cache_time = 2\n"
+    )
     return config
 
 

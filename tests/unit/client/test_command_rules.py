@@ -127,6 +127,7 @@ def test_each_option_that_filters_a_kind_names_an_indexed_field(name, store):
     fields = [action.type("x").removesuffix("=x") for action in filtering if action.option_strings != ["--filter"]]
     assert fields
     assert set(fields) <= {*kind.filter_indexes, *kind.indexes, "state", "name"} & kind.fields.keys()
+    assert all("an id, not a name" in a.help for a in filtering if a.option_strings == ["--project"])
     assert ("--project" in options_of(name)) == ("--all-projects" in options_of(name)) == kind.is_scoped
 
 

@@ -46,5 +46,5 @@ def test_what_the_policy_does_not_allow_is_forbidden(with_keystone):
 
 def test_a_catalog_without_the_service_is_told():
     client = Client(adapter.Adapter(session.Session(auth=NoAuth()), service_type="watcher-sync"))
-    with pytest.raises(NotConfigured, match="watcher-sync"):
+    with pytest.raises(NotConfigured, match="type watcher-sync: register the API in Keystone"):
         client.sources()

@@ -155,14 +155,15 @@ def filter_options(*fields: str) -> tuple[Argument, ...]:
 
 def _filter_option(field: str) -> Argument:
     option = _OPTION_NAMES.get(field, field.replace("_", "-"))
+    value = "ID" if field.endswith("_id") else option.upper()
     return argument(
         f"--{option}",
         dest="filters",
         action="append",
         type=lambda text: _filter(f"{field}={text}"),
         default=[],
-        metavar=option.upper(),
-        help=f"the same as --filter {field}={option.upper()}",
+        metavar=value,
+        help=f"the same as --filter {field}={value}" + ("; an id, not a name" if field.endswith("_id") else ""),
     )
 
 

@@ -119,6 +119,16 @@ def test_a_cloud_of_clouds_yaml_is_an_account(read, tmp_path, monkeypatch):
     assert cloud.adapter("compute").region_name == "north"
 
 
+def test_a_cloud_without_password_is_refused_before_the_first_request(read, tmp_path, monkeypatch):
+    file = tmp_path / "clouds.yaml"
+    monkeypatch.setattr(loader, "CONFIG_FILES", [str(file)])
+    file.write_text("clouds: {edge: {auth: {auth_url: 'http://127.0.0.1:9/v3', username: auditor}}}\n")
+    with pytest.raises(
+        ConfigError, match=r"^\[reconcile_nova\] cloud edge: password: not set; auth_type = password needs it$"
+    ):
+        OpenStackCloud(read("[reconcile_nova]\ncloud = edge\n"))
+
+
 def test_a_cloud_that_clouds_yaml_lacks_is_named(read, monkeypatch):
     monkeypatch.setattr(loader, "CONFIG_FILES", [])
     with pytest.raises(ConfigError, match=r"^\[reconcile_nova\].*edge"):
