@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import deadline
 from watcher_sync.api.ui.page import assets
 
 _NODE = shutil.which("node")
@@ -47,5 +48,5 @@ def test_a_group_that_was_stopped_is_leaderless_only_if_no_engine_runs(tmp_path:
     (tmp_path / "asked.mjs").write_text(_SCRIPT)
     engines = json.dumps([case for case, _ in CASES.values()])
     command = [str(_NODE), str(tmp_path / "asked.mjs"), engines]
-    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout)
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=deadline(60)).stdout)
     assert dict(zip(CASES, found, strict=True)) == {name: groups for name, (_, groups) in CASES.items()}
