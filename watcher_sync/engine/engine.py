@@ -318,11 +318,11 @@ class Engine:
         LOG.info("Leading the engine group %s at seq %d", self.lease.name, self.model.generation)
         self._shutdown.lease_lost.clear()
         self._shutdown.history_changed = None
-        heartbeat = Heartbeat(self.lease, self._lose_lease, self.store.watch)
+        is_unavailable = self._database_health.is_unavailable
+        heartbeat = Heartbeat(self.lease, self._lose_lease, self.store.watch, is_unavailable)
         heartbeat.start()
         self.suspects.open()
         self.intake.open()
-        is_unavailable = self._database_health.is_unavailable
         self._retention = retention = RetentionWorker(
             self.conf, self.store, self.stats, is_unavailable=is_unavailable, on_awaited=self._cycle.add_awaited
         )

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.exceptions import LeaseLost, SchemaMissing
+from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost, SchemaMissing
 from watcher_sync.periodic import Outage, PeriodicThread
 from watcher_sync.storage.database.time_limits import CommitWatch
 from watcher_sync.storage.groups import engines
@@ -41,14 +41,17 @@ class Heartbeat:
         lease: EngineLease,
         lost: Callable[[], None],
         watch: CommitWatch,
+        is_unavailable: Callable[[], bool] = lambda: False,
     ) -> None:
         """:param lost: called from the heartbeat's thread, once, when this engine must no longer lead.
 
         :param watch: measures for how long the database has left a commit unanswered.
+        :param is_unavailable: returns whether the engine knows, and has logged, that the database is unavailable.
         """
         self._lease = lease
         self._watch = watch
         self._lost = lost
+        self._is_unavailable = is_unavailable
         self._is_stalled = False
         outage = Outage(LOG, f"The lease {lease.name} cannot be renewed", f"The lease {lease.name} is renewed again")
         self._thread = PeriodicThread("lease", self._renew, lease.seconds / 3, outage, at_once=False)
@@ -75,6 +78,10 @@ class Heartbeat:
             LOG.error("%s", exc)
             self._thread.begin_stop()
             self._lost()
+            return False
+        except DatabaseUnavailable:
+            if not self._is_unavailable():
+                raise
             return False
         return True
 

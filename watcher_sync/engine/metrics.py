@@ -91,7 +91,7 @@ class EngineCollector(Collector):
         yield _gauge("database_up", "1 while the database is available.", engine.database_problem is None)
         yield _gauge("intake_events", "Events in the intake that wait for their batch.", engine.intake.waiting())
         in_hand = GaugeMetricFamily(
-            f"{PREFIX}bytes_in_hand", "Bytes of events that are neither acknowledged nor returned.", labels=["source"]
+            f"{PREFIX}in_hand_bytes", "Bytes of events that are neither acknowledged nor returned.", labels=["source"]
         )
         held = engine.intake.bytes_in_hand()
         for name in engine.source_names:

@@ -52,7 +52,8 @@ class MaxBytes(msgspec.Struct, frozen=True):
 class Vocabulary(msgspec.Struct, frozen=True):
     """Annotation: the words of a text field, as its system documents them. The model takes other words, too.
 
-    A filter of the API ignores their case, and refuses another word.
+    A filter of the API ignores their case, and refuses another word. After ``prefix:`` it takes any text, so it finds a
+    word, too, that a later release of the system adds.
     """
 
     words: tuple[str, ...]

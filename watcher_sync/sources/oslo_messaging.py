@@ -200,11 +200,9 @@ class OsloMessagingSource(Source):
         The library reports neither a lost connection nor a reconnection nor the lag.
         """
         state, detail = self._state, self._detail
-        if state is SourceState.STARTING and self._started_at:
-            waited = time.monotonic() - self._started_at
-            if waited > _CONNECT_SECONDS:
-                state = SourceState.DISCONNECTED
-                detail = f"oslo.messaging has not connected for {waited:.0f} s; it retries, and its log says why"
+        is_late = self._started_at and time.monotonic() - self._started_at > _CONNECT_SECONDS
+        if state is SourceState.STARTING and is_late:
+            state, detail = SourceState.DISCONNECTED, "oslo.messaging has not connected; its log says why"
         return SourceStatus(state=state, detail=detail, last_event_at=self._last_event_at)
 
     # The library's worker: one group at a time

@@ -10,15 +10,44 @@ from __future__ import annotations
 import datetime
 from typing import Annotated, Any
 
-from watcher_sync.model.kinds import AdminOnly, Count, Doc, Entity, Id, In, LongText, Reference, Text, kind
+from watcher_sync.model.kinds import (
+    AdminOnly,
+    Count,
+    Doc,
+    Entity,
+    Id,
+    In,
+    LongText,
+    Reference,
+    Text,
+    Vocabulary,
+    kind,
+)
+
+_ADMIN_STATES = Vocabulary(("enabled", "disabled"))
+_SERVICE_STATES = Vocabulary(("up", "down"))
+_VOLUME_STATUSES = Vocabulary(
+    (
+        "attaching", "available", "awaiting-transfer", "backing-up", "creating", "deleted", "deleting", "detaching",
+        "downloading", "error", "error_backing-up", "error_deleting", "error_extending", "error_managing",
+        "error_managing_deleting", "error_restoring", "error_unmanaging", "extending", "in-use", "maintenance",
+        "managing", "reserved", "restoring-backup", "retyping", "reverting", "unmanaging", "uploading",
+    )
+)  # fmt: skip
+_SNAPSHOT_STATUSES = Vocabulary(
+    (
+        "available", "backing-up", "creating", "deleted", "deleting", "error", "error_deleting", "error_managing",
+        "managing", "restoring", "unmanaging", "updating",
+    )
+)  # fmt: skip
 
 
 @kind("storage_backend", plural="storage_backends", anchor="service", ids_reused=True, filter_indexes=("state",))
 class StorageBackend(Entity, frozen=True, kw_only=True, gc=False):
     """A backend of ``cinder-volume``. Id: the host of its service, ``host@backend``."""
 
-    status: Annotated[Text | None, In("service"), Doc("``enabled`` or ``disabled``.")] = None
-    state: Annotated[Text | None, In("service"), Doc("``up`` or ``down``.")] = None
+    status: Annotated[Text | None, In("service"), _ADMIN_STATES, Doc("``enabled`` or ``disabled``.")] = None
+    state: Annotated[Text | None, In("service"), _SERVICE_STATES, Doc("``up`` or ``down``.")] = None
     disabled_reason: Annotated[LongText | None, In("service"), Doc("Why an operator disabled it.")] = None
     availability_zone: Annotated[Text | None, In("service"), Doc("The zone of its volumes.")] = None
 
@@ -74,7 +103,7 @@ class Volume(Entity, frozen=True, kw_only=True, gc=False):
     """A volume. Id: its uuid. The temporary volumes of migrations and backups are not in the model."""
 
     name: Annotated[Text | None, In("name"), Doc("Name of the volume.")] = None
-    status: Annotated[Text | None, In("state"), Doc("Cinder's status, such as ``available``.")] = None
+    status: Annotated[Text | None, In("state"), _VOLUME_STATUSES, Doc("Cinder's status, such as ``available``.")] = None
     size_gb: Annotated[Count | None, In("details"), Doc("Its size, GiB.")] = None
     project_id: Annotated[Text | None, In("details"), Doc("The project that it belongs to.")] = None
     user_id: Annotated[Text | None, In("details"), Doc("The user who created it.")] = None
@@ -108,7 +137,9 @@ class VolumeSnapshot(Entity, frozen=True, kw_only=True, gc=False):
     """A snapshot of a volume. Id: its uuid."""
 
     name: Annotated[Text | None, In("name"), Doc("Name of the snapshot.")] = None
-    status: Annotated[Text | None, In("state"), Doc("Cinder's status, such as ``available``.")] = None
+    status: Annotated[Text | None, In("state"), _SNAPSHOT_STATUSES, Doc("Cinder's status, such as ``available``.")] = (
+        None
+    )
     size_gb: Annotated[Count | None, In("details"), Doc("The size of its volume, GiB.")] = None
     project_id: Annotated[Text | None, In("details"), Doc("The project that it belongs to.")] = None
     volume_id: Annotated[Id | None, In("details"), Doc("Its volume.")] = None

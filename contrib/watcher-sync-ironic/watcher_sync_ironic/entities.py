@@ -6,10 +6,32 @@ from __future__ import annotations
 import datetime
 from typing import Annotated, Any
 
-from watcher_sync.model.kinds import DependsOn, Derived, Doc, Entity, In, LongText, Reference, Text, kind
+from watcher_sync.model.kinds import (
+    DependsOn,
+    Derived,
+    Doc,
+    Entity,
+    In,
+    LongText,
+    Reference,
+    Text,
+    Vocabulary,
+    kind,
+)
 from watcher_sync.model.view import View
 
 NODE, PORT, PORTGROUP = "baremetal_node", "baremetal_port", "baremetal_portgroup"
+
+_PROVISION_STATES = Vocabulary(
+    (
+        "active", "adopt failed", "adopting", "available", "clean failed", "clean hold", "clean wait", "cleaning",
+        "deleted", "deleting", "deploy failed", "deploy hold", "deploying", "enroll", "error", "inspect failed",
+        "inspect wait", "inspecting", "manageable", "rescue", "rescue failed", "rescue wait", "rescuing",
+        "service failed", "service hold", "service wait", "servicing", "unrescue failed", "unrescuing", "verifying",
+        "wait call-back",
+    )
+)  # fmt: skip
+_POWER_STATES = Vocabulary(("power on", "power off", "rebooting", "soft rebooting", "soft power off", "error"))
 
 
 def host_of_instance(view: View, node: BaremetalNode) -> str | None:
@@ -52,13 +74,13 @@ class BaremetalNode(Entity, frozen=True, kw_only=True, gc=False):
     properties: Annotated[dict[str, Any] | None, In("config"), Doc("Its size and capabilities.")] = None
     created_at: Annotated[datetime.datetime | None, In("config"), Doc("When it was enrolled.")] = None
     instance_id: Annotated[Text | None, In("instance"), Doc("The instance that runs on it.")] = None
-    state: Annotated[Text | None, In("provision"), Doc("Ironic's provision state.")] = None
+    state: Annotated[Text | None, In("provision"), _PROVISION_STATES, Doc("Ironic's provision state.")] = None
     target_state: Annotated[Text | None, In("provision"), Doc("The state that Ironic works towards.")] = None
     provisioned_at: Annotated[
         datetime.datetime | None, In("provision"), Doc("When its provision state last changed.")
     ] = None
     last_error: Annotated[LongText | None, In("provision"), Doc("Why the last action failed.")] = None
-    power_state: Annotated[Text | None, In("power"), Doc("power on, power off, or error.")] = None
+    power_state: Annotated[Text | None, In("power"), _POWER_STATES, Doc("power on, power off, or error.")] = None
     target_power_state: Annotated[Text | None, In("power"), Doc("The power state that Ironic works towards.")] = None
     maintenance: Annotated[bool | None, In("maintenance"), Doc("Whether it is out of service.")] = None
     maintenance_reason: Annotated[LongText | None, In("maintenance"), Doc("Why it is out of service.")] = None

@@ -107,10 +107,16 @@ def test_a_kind_that_went_away_unseen_deletes_nothing_by_itself(engine: Engine, 
 
 def test_the_log_says_once_that_a_kind_is_not_served(engine: Engine, tmp_path: Path, caplog: Any) -> None:
     options = {"kinds": KINDS[:1], "synced": False, "stale_after": 1.0}
+
+    def lines() -> list[str]:
+        warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        return [line for line in warnings if "does not serve" in line]
+
     with KubernetesServer() as server, following(server, tmp_path, engine, **options):
+        wait_until(lines)
+        server.requests.clear()
         wait_until(lambda: sum(r.path == "/apis/a.example/v1" for r in server.requests.last()) >= 3)
-    lines = [r.getMessage() for r in caplog.records if "does not serve" in r.getMessage() and r.levelname == "WARNING"]
-    assert lines == [
+    assert lines() == [
         "source edge: Thing: unavailable, retrying: the server does not serve the kind Thing in /apis/a.example/v1"
     ]
 

@@ -7,6 +7,7 @@ Each test ends with the same sentence: the model is what the server has.
 from __future__ import annotations
 
 import json
+import logging
 import random
 import socket
 import tempfile
@@ -379,6 +380,42 @@ def test_all_of_a_dead_cluster_cannot_be_listed_and_its_last_sync_stays(engine, 
             assert all(why["since"] and why["reason"] for why in dead.unlisted.values())
             server.start()
             wait_until(lambda: the(engine).unlisted is None)
+
+
+def test_a_dead_cluster_is_one_line_of_the_log(engine, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    with KubernetesServer() as server:
+        server.create(pod("a"))
+        server.stop()
+        with following(server, tmp_path, engine, synced=False, resources=ALL, probe_interval=0.2) as source:
+            failing = [reflector.progress for reflector in source.reflectors]
+            wait_until(lambda: all(p.failing_since and p.failing_since.seconds > 3 for p in failing))
+            wait_until(lambda: source.status().state is SourceState.DISCONNECTED)
+            refused = [record for record in caplog.records if "refused" in record.getMessage()]
+            assert [r.levelname for r in refused] == ["WARNING"], [r.getMessage() for r in refused]
+            assert refused[0].getMessage().startswith("source edge: disconnected: NewConnectionError")
+            server.start()
+            wait_for_truth(server, engine)
+            wait_until(lambda: any(r.getMessage() == "source edge: connected" for r in caplog.records))
+        assert not any(r.getMessage().endswith(": recovered") for r in caplog.records)
+
+
+def test_one_resource_that_fails_and_recovers_is_two_lines_of_the_log(engine, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+
+    def lines() -> list[str]:
+        found = [r.getMessage() for r in caplog.records if "daemonsets" in r.getMessage()]
+        return [line for line in found if "listing in pages" not in line]
+
+    with KubernetesServer() as server:
+        server.fail(forbidden(), path="/apis/apps/v1/daemonsets", count=None)
+        with following(server, tmp_path, engine, synced=False, resources=ALL) as source:
+            wait_until(lambda: source.status().state is SourceState.CONNECTED)
+            (line,) = wait_until(lines)
+            assert line.startswith("source edge: daemonsets: unavailable, retrying: 403 Forbidden")
+            server.heal()
+            wait_until(lambda: len(lines()) > 1)
+            assert lines() == [line, "source edge: daemonsets: recovered"]
 
 
 FAULTS = [

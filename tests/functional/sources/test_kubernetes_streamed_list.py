@@ -106,6 +106,8 @@ def test_ten_minutes_after_a_failed_streamed_list_the_next_one_is_streamed_again
 class OwnerOfReflector:
     """A source that takes every event."""
 
+    is_disconnected = False
+
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
 

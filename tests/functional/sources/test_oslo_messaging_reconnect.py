@@ -119,6 +119,8 @@ def test_a_start_without_a_broker_is_reported_without_the_password_and_a_stop_do
         status = wait_until(lambda: source.status().state is SourceState.DISCONNECTED and source.status())
         assert "oslo.messaging has not connected" in status.detail
         assert "guest" not in status.detail
+        source._started_at -= 60
+        assert source.status() == status  # each other text would be a line of the log
         source.stop(time.monotonic() + deadline(600))  # returns before the broker does
         # The library cannot be interrupted: it connects now, and its queue is left as it is.
         proxy.restore()

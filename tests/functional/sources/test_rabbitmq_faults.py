@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.faulty_proxy import DOWN, UP, FaultyProxy
+from tests.functional.security import documented
 from tests.functional.sources.rabbitmq_deletions import delete_again_and_again
 from tests.functional.sources.rabbitmq_source import Observed, Sender, arrives, flows, sending
 from tests.services.rabbitmq import RabbitMQNode, private_rabbitmq_cluster, private_rabbitmq_node, url_of_cluster
@@ -204,6 +205,42 @@ def test_a_refused_permission_is_named_and_asked_for_again(node: RabbitMQNode, s
         observed.wait_for(CONNECTED)
         flows(observed, sender.publish)
     node.delete_user(user)
+
+
+def guided(
+    node: RabbitMQNode, name: str, *, without: tuple[str, str] = ("", ""), **options: str
+) -> contextlib.AbstractContextManager[Observed]:
+    """A source of the guide's account, which has the guide's permissions in a virtual host of this name.
+
+    :param without: a permission, and the name that it does not have.
+    """
+    (command,) = documented.commands("admin/configure.rst", "# rabbitmqctl set_permissions")
+    user, *patterns = command[-4:]
+    permissions = dict(zip(("configure", "write", "read"), patterns, strict=True))
+    what, missing = without
+    permissions |= {what: permissions[what].replace(missing, "none")} if what else {}
+    node.permit(user, vhost=name, **permissions)
+    return Observed(node.url_of(user=user, vhost=name), "watcher-sync", exchange="nova", **options)
+
+
+@pytest.mark.rare
+@pytest.mark.parametrize("driver", ["rabbitmq", "rabbitmq_stream", "oslo_messaging"])
+def test_the_permissions_of_the_guide_are_enough_and_each_is_needed(node: RabbitMQNode, driver: str) -> None:
+    name = f"vhost-{secrets.token_hex(4)}"
+    node.add_vhost(name)
+    node.add_user("watcher_sync", vhost=name)
+    sender = Sender(node, "nova", vhost=name)
+    sender.publish()
+    with guided(node, name, driver=driver) as observed:
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+    cases = [("configure", "nova"), ("configure", "watcher-sync"), ("write", "watcher-sync"), ("read", "nova")]
+    for without in [*cases, ("read", "watcher-sync")] if driver == "rabbitmq" else []:
+        with guided(node, name, without=without, driver=driver) as observed:
+            check_disconnected(observed, f"access to (exchange|queue) '{without[1]}' .* refused")
+    sender.close()
+    node.delete_user("watcher_sync")
+    node.delete_vhost(name)
 
 
 def test_a_login_that_is_refused_is_tried_again(node: RabbitMQNode, sender: Sender) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.waiting import deadline
 from watcher_sync.engine.leadership import Heartbeat
-from watcher_sync.exceptions import SchemaMissing
+from watcher_sync.exceptions import DatabaseUnavailable, SchemaMissing
 from watcher_sync.storage.database.time_limits import CommitWatch
 
 
@@ -95,3 +95,25 @@ def test_an_unexpected_error_does_not_end_the_renewals(caplog: pytest.LogCapture
         assert "not translated" in caplog.text
     finally:
         heartbeat.stop()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_an_outage_that_is_in_the_log_is_not_repeated_for_the_lease(
+    caplog: pytest.LogCaptureFixture, is_known: bool
+) -> None:
+    asked = threading.Semaphore(0)
+
+    class Lease(_Lease):
+        def beat(self) -> None:
+            asked.release()
+            raise DatabaseUnavailable("refused")
+
+    heartbeat = Heartbeat(Lease(), lambda: None, CommitWatch(), is_unavailable=lambda: is_known)  # type: ignore[arg-type]
+    heartbeat.start()
+    try:
+        for _ in range(3):
+            assert asked.acquire(timeout=deadline(60))
+    finally:
+        heartbeat.stop()
+    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert lines == ([] if is_known else ["The lease engine:g cannot be renewed, retrying: refused"])

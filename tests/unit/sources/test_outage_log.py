@@ -15,8 +15,10 @@ from collections.abc import Iterator
 import pytest
 from oslo_config import cfg
 
+from tests.services.servers import free_port
 from tests.waiting import Deadline, deadline
 from watcher_sync.conf import engine as engine_options
+from watcher_sync.exceptions import SourceError
 from watcher_sync.sources.base import Source
 from watcher_sync.sources.nats.source import NatsJetStreamSource
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
@@ -85,3 +87,15 @@ def test_each_reason_of_an_outage_is_logged_once(
     disconnected = {line: count for line, count in lines.items() if "disconnected" in line}
     assert disconnected
     assert set(disconnected.values()) == {1}
+
+
+def test_nats_servers_that_refuse_are_named_in_one_reason() -> None:
+    servers = [f"nats://127.0.0.1:{free_port()}" for _ in range(2)]
+    source = source_of(NatsJetStreamSource, servers=servers, stream="dcm-status")
+    reasons = set()
+    for _ in range(10):  # each tries the servers in an order of its own
+        with pytest.raises(SourceError) as caught:
+            source.probe()
+        reasons.add(str(caught.value))
+    (reason,) = reasons
+    assert [server.removeprefix("nats://") in reason for server in servers] == [True, True]

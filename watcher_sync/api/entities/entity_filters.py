@@ -49,7 +49,6 @@ _TIME_OPERATORS: Final = ("eq", "neq", "gt", "gte", "lt", "lte")
 _BOOLEAN_OPERATORS: Final = ("eq", "neq")
 _ENTRY_OPERATORS: Final = ("eq", "neq", "in", "nin")
 _WORD_OPERATORS: Final = ("eq", "neq", "in", "nin", "prefix")
-_MEMBER_OPERATORS: Final = ("eq", "neq", "in", "nin", "prefix")
 _SEVERAL: Final = ("in", "nin")
 
 _INTEGER: Final = "-?[0-9]{1,18}"
@@ -167,7 +166,7 @@ def _repeated(name: str, schema: schemas.Schema) -> schemas.Schema:
 
 
 def _object_schema(name: str) -> schemas.Schema:
-    value = _text_schema(_MEMBER_OPERATORS)
+    value = _text_schema(_WORD_OPERATORS)
     return {
         "type": "object",
         "propertyNames": {

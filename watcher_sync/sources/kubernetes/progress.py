@@ -11,7 +11,7 @@ import datetime
 import enum
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 from oslo_log import log as logging
@@ -20,6 +20,8 @@ LOG = logging.getLogger(__name__)
 
 _WARNING_INTERVAL_SECONDS: Final = 60.0
 """Between two warnings of one reflector."""
+_WARNING_AFTER_SECONDS: Final = 2.0
+"""A failure that lasts so long is logged. By then, all reflectors of a cluster that is away have failed."""
 
 
 class Phase(enum.StrEnum):
@@ -48,14 +50,24 @@ class Since(msgspec.Struct, frozen=True):
         return time.monotonic() - self.monotonic
 
 
+class ProgressOwner(Protocol):
+    """The source, as the progress of a reflector uses it."""
+
+    def changed(self) -> None:
+        """Is called after each change of the phase or of the error."""
+
+    @property
+    def is_disconnected(self) -> bool:
+        """Whether the whole cluster is, so that the reason is in the log already."""
+
+
 class SyncProgress:
     """What one reflector is doing, and what it has done."""
 
-    def __init__(self, source: str, name: Callable[[], str], changed: Callable[[], None]) -> None:
+    def __init__(self, source: str, name: Callable[[], str], owner: ProgressOwner) -> None:
         """:param source: for log lines.
 
         :param name: returns the name of the reflector, for log lines.
-        :param changed: called after each change of the phase or of the error.
         """
         self.phase = Phase.STARTING
         self.error = ""
@@ -75,7 +87,9 @@ class SyncProgress:
         """Objects of the running listing that did not arrive yet."""
         self._source = source
         self._name = name
-        self._changed = changed
+        self._owner = owner
+        self._is_logged = False
+        """Whether the log has this failure."""
         self._warned_at = -_WARNING_INTERVAL_SECONDS
         self._has_lost_watch = False
 
@@ -94,28 +108,31 @@ class SyncProgress:
         self._has_lost_watch = True
 
     def enter(self, phase: Phase, error: str = "") -> None:
-        """Set the phase; log one line when the reflector begins to fail, and one when it recovers."""
+        """Set the phase; log one line when the reflector alone fails for some time, and one when it recovers."""
         if phase is Phase.WATCHING and self._has_lost_watch:
             self.resumptions += 1
             self._has_lost_watch = False
+        if error:
+            self.failing_since = self.failing_since or Since.now()
+            self._log_failure(error, self.failing_since.seconds)
         if (phase, error) == (self.phase, self.error):
             return
-        if error and self.phase is not Phase.FAILING:
-            self._log_failure(error)
-        elif phase is Phase.WATCHING and self.error:
-            LOG.info("source %s: %s: recovered", self._source, self._name())
         # A listing does not end the failure: only a watch proves that the reflector works again.
         if phase is Phase.WATCHING:
             self.failing_since = None
-        elif error:
-            self.failing_since = self.failing_since or Since.now()
+            if self._is_logged:
+                LOG.info("source %s: %s: recovered", self._source, self._name())
+            self._is_logged = False
         self.phase, self.error = phase, "" if phase is Phase.WATCHING else error or self.error
-        self._changed()
+        self._owner.changed()
 
-    def _log_failure(self, error: str) -> None:
-        """Log at DEBUG within the interval, so that a flapping cluster does not fill the log."""
+    def _log_failure(self, error: str, seconds: float) -> None:
+        """Log once, and rarely, so that neither a cluster that is away nor one that flaps fills the log.
+
+        :param seconds: for how long the reflector fails.
+        """
         now = time.monotonic()
-        level = logging.DEBUG
-        if now - self._warned_at >= _WARNING_INTERVAL_SECONDS:
-            level, self._warned_at = logging.WARNING, now
-        LOG.log(level, "source %s: %s: unavailable, retrying: %s", self._source, self._name(), error)
+        is_due = seconds >= _WARNING_AFTER_SECONDS and now - self._warned_at >= _WARNING_INTERVAL_SECONDS
+        if is_due and not self._is_logged and not self._owner.is_disconnected:
+            self._is_logged, self._warned_at = True, now
+            LOG.warning("source %s: %s: unavailable, retrying: %s", self._source, self._name(), error)

@@ -68,6 +68,10 @@ class ReflectorOwner(Protocol):
     def changed(self) -> None:
         """A phase or an error changed, or a listing is complete."""
 
+    @property
+    def is_disconnected(self) -> bool:
+        """Whether the cluster is, so that its reason is in the log."""
+
 
 class Reflector:
     """One thread that follows one resource, in one namespace or in all."""
@@ -99,7 +103,7 @@ class Reflector:
         self.objects = ObjectTracker(
             self.lister_watcher, source=settings.source, cluster=settings.cluster, sequence=owner.sequence
         )
-        self.progress = SyncProgress(settings.source, lambda: self.lister_watcher.name, owner.changed)
+        self.progress = SyncProgress(settings.source, lambda: self.lister_watcher.name, owner)
         self._pages_until = 0.0 if settings.watch_list else math.inf
         """Lists are in pages until then, by the monotonic clock."""
         self._watch_list_proven = False
@@ -193,7 +197,10 @@ class Reflector:
             if not self._initial_events_began and isinstance(exc, KubernetesError) and exc.retry_after is not None:
                 raise
             reason = str(exc) or type(exc).__name__
-            LOG.info("source %s: %s: the streamed list failed, listing in pages: %s", *self._log_names, reason)
+            # A server that is away has not refused anything.
+            is_away = isinstance(exc, TransportError) and not self._initial_events_began
+            level = logging.DEBUG if is_away else logging.INFO
+            LOG.log(level, "source %s: %s: the streamed list failed, listing in pages: %s", *self._log_names, reason)
         self._pages_until = self._monotonic() + _PAGES_SECONDS
         return False
 

@@ -31,7 +31,7 @@ from watcher_sync.conf import opts
 from watcher_sync.events import NATIVE, Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
-from watcher_sync.sources.kubernetes.connection import ApiError, KubernetesError
+from watcher_sync.sources.kubernetes.connection import ApiError, KubernetesError, TimedOut
 from watcher_sync.sources.kubernetes.monitor import ClusterMonitor
 from watcher_sync.sources.kubernetes.options import OPTIONS, ReflectorSettings
 from watcher_sync.sources.kubernetes.progress import Phase
@@ -162,6 +162,11 @@ class KubernetesSource(Source):
     # Called by the reflectors
 
     @property
+    def is_disconnected(self) -> bool:
+        """Whether the reported state is that the cluster is disconnected."""
+        return self._reported_state is SourceState.DISCONNECTED
+
+    @property
     def has_synced(self) -> bool:
         """Whether each resource was listed completely at least once, or cannot be listed."""
         unlisted = self._unlisted()
@@ -211,8 +216,10 @@ class KubernetesSource(Source):
             self._connection.read("/version", read_timeout=_PROBE_TIMEOUT_SECONDS)
         except ApiError:
             return ""
-        except KubernetesError as exc:
+        except TimedOut as exc:
             return f"the API server does not answer: {exc}"
+        except KubernetesError as exc:  # the words of a watch, so that the log has them once
+            return str(exc)
         return ""
 
     def _cut_watches(self) -> None:

@@ -8,6 +8,7 @@ library's public names only; the decision record ``nats-client`` has the price.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import urllib.parse
 from collections.abc import Awaitable, Callable, Iterable
@@ -104,20 +105,30 @@ async def connect(
 
     :param name: of the source or outlet.
     :param closed: called when the connection has ended, also one that was not made.
-    :raises nats.errors.Error, OSError: when no server accepts us.
+    :raises nats.errors.Error, OSError: when no server accepts us; of several servers, it names each.
     """
-    failure: Exception | None = None
+    failures: dict[urllib.parse.SplitResult, Exception] = {}
     for server in random.sample(settings.servers, len(settings.servers)):
         try:
             for address in await addresses_of(server.hostname or "", server.port or DEFAULT_PORT):
                 try:
                     return await _connect_to(server, address, settings, name, closed)
                 except (NatsError, OSError) as exc:
-                    failure = exc
+                    failures[server] = exc
         except OSError as exc:  # the name has no address
-            failure = exc
-    assert failure is not None
-    raise failure
+            failures[server] = exc
+    if len(failures) == 1:
+        raise failures.popitem()[1]
+    raise NatsError(
+        "; ".join(f"{server.netloc.rpartition('@')[2]}: {_cause_of(failures[server])}" for server in settings.servers)
+    )
+
+
+def _cause_of(failure: Exception) -> str:
+    """The failure in one line, without the address that asyncio adds."""
+    if isinstance(failure, ConnectionError) and failure.errno:
+        return os.strerror(failure.errno)
+    return describe(failure)
 
 
 async def _connect_to(
@@ -185,4 +196,4 @@ def describe(error: Exception | None) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     text = " ".join(str(error).split()).removeprefix("nats: ")
-    return text[:200] or type(error).__name__
+    return text[:300] or type(error).__name__

@@ -39,6 +39,9 @@ from watcher_sync.storage.database.time_limits import CommitWatch, TimeLimits
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_ATTEMPT: Final = "connection to server "
+"""How libpq begins why one address of a server does not accept a connection."""
+
 _SUPPORTED = ("sqlite", "postgresql", "mysql")
 
 _DRIVERS = {
@@ -304,7 +307,12 @@ def _state_of(exc: BaseException) -> Any:
 
 
 def reason_of(exc: BaseException) -> str:
-    """The driver's own message in one line, without the statement and its values."""
+    """The driver's own message in one line, without the statement and its values.
+
+    libpq repeats the failure of each address, with hints in lines that begin with a tab.
+    """
     inner = getattr(exc, "inner_exception", None) or exc
     message = str(getattr(inner, "orig", None) or inner) or type(inner).__name__
-    return " ".join(message.split())[:500]
+    lines = [line for line in message.splitlines() if not line.startswith("\t")]
+    attempts = dict.fromkeys(line[line.index(_ATTEMPT) :] for line in lines if _ATTEMPT in line)
+    return " ".join(("; ".join(attempts) or " ".join(lines)).split())[:500]
