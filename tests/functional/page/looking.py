@@ -37,7 +37,7 @@ return e.id || e.className || `${e.tagName.toLowerCase()} ${e.innerText}`;
 ON = """
 const [selector, text, ...given] = arguments;
 const found = [...document.querySelectorAll(selector)];
-const one = found.find((each) => each.textContent.startsWith(text) && !each.disabled);
+const one = found.find((each) => each.textContent.startsWith(text) && !each.disabled && each.ariaDisabled !== 'true');
 return one ? {value: ((one, given) => { %s })(one, given) ?? null} : null;
 """
 

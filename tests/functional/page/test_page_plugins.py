@@ -182,7 +182,7 @@ def test_an_installation_without_places_has_its_kinds_their_problems_and_no_empt
         page.size(*WIDE)
         page.open()
         page.wait_text(".figures", "5 volumes")
-        assert "2 with problems" in page.text(".figures")
+        assert "2 volumes with problems" in page.text(".figures")
         assert [text.strip() for text in page.texts(".kinds li")] == ["Volumes 5: 2 error, 3 available"]
         assert not {"VNFs", "Services"} & set(page.texts(".views a"))
         page.choose(".kinds a.state", "2 error")

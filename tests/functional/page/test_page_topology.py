@@ -50,10 +50,10 @@ def page(browser: WebDriver, cloud: Cloud) -> Iterator[Page]:
 
 def test_each_row_of_marks_has_the_letter_of_its_kind_and_the_legend_says_it(page: Page) -> None:
     kinds = dict(text.split(None, 1) for text in page.texts(".letters li"))
-    assert sorted(kinds.values()) == ["instances", "pods", "vnf instances", "workloads"]
+    assert sorted(kinds.values()) == ["VNF instances", "instances", "pods", "workloads"]
     letter = {kind: letter for letter, kind in kinds.items()}
     assert page.texts('.tile[data-id="edge"] .marks text') == [
-        letter[k] for k in ("workloads", "pods", "vnf instances")
+        letter[k] for k in ("workloads", "pods", "VNF instances")
     ]
     assert page.texts(f'.tile[data-id="{HOST}"] .marks text') == [letter["instances"]]
 
@@ -67,7 +67,7 @@ def test_a_place_a_group_and_the_whole_page_say_that_all_is_well_until_it_is_not
     cloud.commit(cloud.instance(entity_id, host=HOST, state="error"))
     wait_until(lambda: page.all(f'.tile.warning[data-id="{HOST}"]'), 60, "the host's problem")
     assert page.all(f'[data-id="{HOST}"] .well') == []
-    page.wait_text(".figures", "1 with problems")
+    page.wait_text(".figures", "1 compute node with problems")
     assert page.all(".figures .good") == []
 
 

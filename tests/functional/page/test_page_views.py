@@ -216,7 +216,7 @@ def test_a_vnf_instance_is_explained_with_its_vdus_its_pods_and_its_lease(page: 
     page.wait_text(".entity .health", "CrashLoopBackOff")
     page.wait_text(".entity .health", "7 restarts")
     page.open("#/leases")
-    wait_until(lambda: [row[:3] for row in rows(page)] == [["amf vnf instance", "HEAL", "lcm-1"]], 60, "the lease")
+    wait_until(lambda: [row[:3] for row in rows(page)] == [["amf VNF instance", "HEAL", "lcm-1"]], 60, "the lease")
 
 
 def test_state_and_health_are_two_words_each_with_its_reason(page: Page, cloud: Cloud) -> None:

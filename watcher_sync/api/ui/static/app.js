@@ -75,34 +75,36 @@ function Lost({ live }) {
   </div>`;
 }
 
-/** Places with their members; where there are none, all kinds. */
-function Figures({ topology, names }) {
+/** Places with their members; where there are none, all kinds. Pending: they are of another moment. */
+function Figures({ topology, names, pending }) {
   const groups = (topology?.groups || []).filter((group) => group.total);
   const parts = [];
-  let troubled = 0;
+  const troubled = [];
   const states = Object.values(topology?.kinds ?? {}).flatMap(Object.keys);
   if (!groups.length) {
     for (const [kind, states] of Object.entries(topology?.kinds ?? {})) {
       const all = Object.entries(states);
       if (all.length) parts.push(names.count(all.reduce((sum, [, n]) => sum + n, 0), kind));
-      for (const [state, n] of all) if (isProblem(state)) troubled += n;
+      const bad = all.reduce((sum, [state, n]) => sum + (isProblem(state) ? n : 0), 0);
+      if (bad) troubled.push(names.count(bad, kind));
     }
   }
   for (const group of groups) {
     parts.push(names.count(group.total, group.kind));
-    troubled += group.troubled;
+    if (group.troubled) troubled.push(names.count(group.troubled, group.kind));
     for (const [kind, states] of Object.entries(group.members)) {
       const all = Object.values(states).reduce((sum, n) => sum + n, 0);
       if (all) parts.push(names.count(all, kind));
     }
   }
-  return html`<p class="figures">${parts.join(" · ")}
-    ${troubled > 0 && html`<strong>${troubled === 1 ? "1 with problems" : `${number(troubled)} with problems`}</strong>`}
-    ${parts.length > 0 && !troubled && !states.some(isProblem) && html`<span class="good">all well</span>`}</p>`;
+  return html`<p class=${`figures${pending ? " pending" : ""}`}>${parts.join(" · ")}
+    ${troubled.length > 0 && html`<strong>${troubled.join(", ")} with problems</strong>`}
+    ${parts.length > 0 && !troubled.length && !states.some(isProblem) && html`<span class="good">all well</span>`}</p>`;
 }
 
 class App extends Component {
   state = whereabouts();
+  full = new Set(); // kinds that have had entities
 
   componentDidMount() {
     for (const event of ["hashchange", "popstate", "moved"]) window.addEventListener(event, this.turned);
@@ -129,7 +131,7 @@ class App extends Component {
   close = () => show(this.state.place);
 
   pressed = (event) => {
-    const typing = event.target.closest?.("input");
+    const typing = event.target.closest?.("input[type=search], input[type=text], input:not([type])");
     if (event.key === "Escape") {
       if (typing && typing.value) return; // the search field empties itself first
       if (this.state.opened) this.close();
@@ -146,7 +148,10 @@ class App extends Component {
 
   views() {
     const listed = mayList(state.subscriptions, state.subscriptionsProblem);
-    const lacks = (view, kind) => !state.kinds[kind] || (state.total(kind) === 0 && this.state.place.view !== view);
+    const lacks = (view, kind) => {
+      if (state.total(kind)) this.full.add(kind); // it may be empty at another moment
+      return !state.kinds[kind] || (state.total(kind) === 0 && !this.full.has(kind) && this.state.place.view !== view);
+    };
     const hidden = { subscriptions: !listed, engines: !state.engines, vnfs: lacks("vnfs", "vnf_instance"), services: lacks("services", "service_type_instance") };
     return Object.entries(VIEWS).filter(([name]) => !hidden[name]);
   }
@@ -181,7 +186,7 @@ class App extends Component {
           at=${state.subscriptionsAt} names=${state.names} named=${state.named} open=${open} />`;
       default:
         return html`<${Topology} topology=${state.topology} problem=${state.topologyProblem}
-          retry=${state.topologyRetry.next} again=${this.askTopology} search=${state.search}
+          retry=${state.topologyRetry.next} pending=${this.pending()} again=${this.askTopology} search=${state.search}
           found=${state.found} foundProblem=${state.foundProblem}
           selected=${this.selected()} open=${open} names=${state.names} kinds=${state.kinds} asOf=${this.state.asOf} searchFor=${this.searchFor} />`;
     }
@@ -196,6 +201,9 @@ class App extends Component {
     return full.find(runs) ?? full[0] ?? all.find(runs) ?? "";
   }
 
+  /** Whether the topology is of another moment than the one to show. */
+  pending = () => Boolean(state.topology) && state.topologyOf !== state.asOf;
+
   selected() {
     const { opened } = this.state;
     return opened && `${opened.kind}/${opened.id}`;
@@ -207,7 +215,7 @@ class App extends Component {
     return html`
       <header class="bar">
         <h1>watcher_sync</h1>
-        <${Figures} topology=${state.topology} names=${state.names} />
+        <${Figures} topology=${state.topology} names=${state.names} pending=${this.pending()} />
         ${!locked && html`<${Live} live=${state.live} seq=${state.seq} leaderless=${state.leaderless()} />`}
         <${LoggedIn} leave=${this.leave} />
         <${Theme} />

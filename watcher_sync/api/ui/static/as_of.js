@@ -52,7 +52,7 @@ export class AsOf extends Component {
   }
 
   componentDidUpdate(before) {
-    if (this.props.asOf && !before.asOf && this.state.head === null) this.ask();
+    if (this.props.asOf && !before.asOf) this.ask();
   }
 
   componentWillUnmount() {
@@ -102,6 +102,12 @@ export class AsOf extends Component {
     this.goToTime(new Date(from - minutes * 60000).toISOString());
   };
 
+  /** The fold closes over the button, so its head takes the focus. */
+  end = (event) => {
+    event.currentTarget.closest("details").firstElementChild.focus();
+    this.go(String(this.state.head));
+  };
+
   /** When the field is left, or at Enter: a browser reports each part of a time that is typed. */
   choose = (event) => {
     if (event.type === "keydown" && event.key !== "Enter") return;
@@ -114,7 +120,7 @@ export class AsOf extends Component {
     const shown = at ?? (asOf && (moment?.seq ?? (Number(asOf) || "")));
     const wrong = unknown ?? problem;
     return html`<section class=${asOf ? "as-of past" : "as-of"} aria-label="Moment"><details open=${Boolean(asOf)} onToggle=${this.unfold}>
-      <summary>As of then</summary>
+      <summary>At an earlier time</summary>
       ${head !== null && html`<div class="slider">
         <label><span class="sr">As of which change</span>
           <input type="range" min=${oldest} max=${head} value=${shown || head} aria-valuetext=${shown ? `change ${shown}` : "now"}
@@ -124,7 +130,7 @@ export class AsOf extends Component {
         <label class="at">At <input type="datetime-local" id="as-of-time" step="1" value=${asOf && moment?.time ? toField(moment.time) : ""}
           onBlur=${this.choose} onKeyDown=${this.choose} /></label>
         ${Object.entries(BACK).map(([title, minutes]) => html`<button key=${title} type="button" onClick=${() => this.back(minutes)}>${title}</button>`)}
-        <button type="button" disabled=${!asOf} onClick=${() => this.go(String(head))}>Now</button>
+        <button type="button" disabled=${!asOf} onClick=${this.end}>Now</button>
         ${asOf && present && html`<span class="note">This view shows the present.</span>`}
       </div>`}
       ${wrong && html`<p class="problem" role="alert">${wrong.message}</p>`}

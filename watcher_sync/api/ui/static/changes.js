@@ -110,16 +110,17 @@ export class Changes extends Pure {
   }
 
   hold = () => {
-    if (!this.state.held) this.setState({ held: this.props.changes });
+    if (!this.state.held) this.setState({ held: this.calm.changes });
   };
 
   release = (event) => {
     const box = this.box.current;
     if (event.type === "focusout" ? box.contains(event.relatedTarget) || box.matches(":hover") : box.contains(document.activeElement)) return;
+    if (event.type === "focusout") box.scrollTop = 0; // what is new is there
     this.setState({ held: null });
   };
 
-  pause = () => this.setState({ paused: this.state.paused ? null : (this.state.held ?? this.props.changes) });
+  pause = () => this.setState({ paused: this.state.paused ? null : (this.state.held ?? this.calm.changes) });
 
   showRange = async (event) => {
     event.preventDefault();
@@ -132,10 +133,13 @@ export class Changes extends Pure {
       if (!(problem instanceof Problem)) throw problem;
       answer.rangeProblem = problem;
     }
-    if (mine === this.asked) this.setState(answer);
+    if (mine !== this.asked) return;
+    this.box.current.scrollTop = 0;
+    this.setState(answer);
   };
 
-  endRange = () => {
+  endRange = (event) => {
+    event.currentTarget.form.elements.from.focus(); // the button goes out
     this.asked = null;
     this.setState({ range: null, rangeProblem: null });
   };

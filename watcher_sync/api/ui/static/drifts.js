@@ -70,6 +70,7 @@ export class Drifts extends Asking {
           ${problem && html`<${Trouble} problem=${problem} refused="The drifts are for readers of a project." />`}
           <p class="about">VNF instances that are at no level come first. They leave the list at the change that brings them back. A
             comparison with the live systems finds the others. “heal”: the model is corrected. “observe”: an operator decides.</p>
+          ${!drifts && !problem && html`<p class="none">Loading…</p>`}
           ${drifts && !drifts.length && html`<p class="none">Every VNF instance is at a level, and the model is what runs.</p>`}
           <ul class="cards" id="drift-list">${entities.map((one) => html`<${Card} key=${one.key} one=${one} open=${open} names=${names} />`)}</ul>
         </div>

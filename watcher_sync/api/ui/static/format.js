@@ -26,7 +26,7 @@ export function span(seconds) {
   return `${Math.floor(seconds / 86400)} d`;
 }
 
-export const words = (name) => name.replaceAll("_", " ");
+export const words = (name) => name.replaceAll("_", " ").replace(/\b(vnf|mb|gb)\b/g, (unit) => unit.toUpperCase());
 
 /** A field's value as one text. */
 export function plain(value) {

@@ -48,6 +48,7 @@ export class Held extends Asking {
           <p class="about">A comparison that would delete a large part of a kind deletes nothing of it. Look at the live system
             first: a listing that is cut short looks the same as a deletion.</p>
           ${problem && html`<${Trouble} problem=${problem} refused="The drifts are for readers of a project." />`}
+          ${!held && !problem && html`<p class="none">Loading…</p>`}
           ${held && !sources.length && html`<p class="none">No deletion is held back.</p>`}
           ${sources.map((source) => {
             const own = (held || []).filter((one) => one.source === source);

@@ -29,10 +29,10 @@ function Fields({ filters, id }) {
   if (!entries.length) return null;
   return html`<details class="help" id=${id}>
     <summary>Fields and operators</summary>
-    <p>field=value, or with != &lt; &lt;= &gt; &gt;= ~ (begins with), in a,b or not in a,b. Spaces separate filters; a
+    <p>field=value, or with ${"!= < <= > >="} ~ (begins with), in a,b or not in a,b. Spaces separate filters; a
       value with spaces stands between double quotes. A word alone is the beginning of a name. Without a chosen order,
       each page of a table has its problems first.</p>
-    <dl>${entries.map(([name, form]) => html`<div key=${name}><dt><code>${name}</code></dt><dd>${form}</dd></div>`)}</dl>
+    <dl>${entries.map(([name, form]) => html`<div key=${name}><dt><code>${name}</code></dt><dd>${form.split(", alone or after ")[0]}</dd></div>`)}</dl>
   </details>`;
 }
 
@@ -42,6 +42,10 @@ function Chooser({ columns, choose }) {
   return html`<details class="help columns"><summary>Columns</summary><div>${columns.map(({ field }) => html`<label key=${field}>
     <input type="checkbox" checked=${shown.includes(field)} onChange=${() => turn(field)} /> ${words(field)}</label>`)}</div></details>`;
 }
+
+/** A button that keeps the focus at the end of the pages, where it does nothing. */
+const Step = ({ title, off, turn }) =>
+  html`<button type="button" aria-disabled=${off ? "true" : null} onClick=${() => off || turn()}>${title}</button>`;
 
 /**
  * Properties: kind, path, names, columns ({field, title, cell, optional, shown}), choose(fields: the optional ones to show),
@@ -171,10 +175,10 @@ export class Listing extends Asking {
       html`<nav class="pages" aria-label="Pages">
         <label>Rows <select id="rows" onChange=${this.resize}>${SIZES.map((one) => html`<option key=${one} value=${one}
           selected=${one === size}>${one}</option>`)}</select></label>
-        <button type="button" disabled=${!markers.length} onClick=${() => this.turn([])}>First</button>
-        <button type="button" disabled=${!markers.length} onClick=${() => this.turn(markers.slice(0, -1))}>Previous</button>
+        <${Step} title="First" off=${!markers.length} turn=${() => this.turn([])} />
+        <${Step} title="Previous" off=${!markers.length} turn=${() => this.turn(markers.slice(0, -1))} />
         <span role="status">${this.extent(filter)}</span>
-        <button type="button" disabled=${!next} onClick=${() => this.turn([...markers, { marker: next, from: from + rows.length }])}>Next</button>
+        <${Step} title="Next" off=${!next} turn=${() => this.turn([...markers, { marker: next, from: from + rows.length }])} />
       </nav>`}`;
   }
 }

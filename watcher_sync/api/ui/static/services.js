@@ -2,9 +2,11 @@
 // The service type instances: what was asked for, what the provider says of it, and how the provider is.
 import { html, Pure } from "./html.js";
 import { look } from "./health.js";
-import { Cell, leading } from "./table.js";
+import { Cell, leading, worstFirst } from "./table.js";
 import { Listing } from "./listing.js";
 import { Time } from "./times.js";
+
+const problemsFirst = worstFirst("service_type_instance");
 
 export class Services extends Pure {
   columns = (rows) => {
@@ -28,7 +30,7 @@ export class Services extends Pure {
       <section class="services pane" aria-labelledby="services-title">
         <header class="pane-head"><h2 id="services-title">Service type instances</h2></header>
         <div class="pane-body">
-          <${Listing} kind="service_type_instance" path=${kinds.service_type_instance} names=${names} columns=${this.columns} watch=${watch}
+          <${Listing} kind="service_type_instance" path=${kinds.service_type_instance} names=${names} columns=${this.columns} arrange=${problemsFirst} watch=${watch}
             settings=${settings} onSettings=${this.settings} />
         </div>
       </section>`;

@@ -220,6 +220,7 @@ export class State {
     await this._part("topology", `v1/topology?${this._shown(this.search ? { search: this.search } : {})}`, (answer) => {
       if (asked !== this._asked) return; // an answer to an older question
       this.topology = answer;
+      this.topologyOf = asOf;
       if (asOf) return;
       if (answer.seq < this.seq) this._askSoon(); // something happened while it was on its way
       this.seq = Math.max(this.seq, answer.seq);

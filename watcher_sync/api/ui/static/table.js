@@ -9,7 +9,7 @@ import { recall, remember } from "./remembered.js";
 import { Time } from "./times.js";
 
 const COLUMNS = {
-  instance: ["host", "power_state", "flavor_name", "project_id", "updated_at"],
+  instance: ["host", "flavor_name", "project_id", "updated_at"],
   compute_node: ["status", "availability_zone", "vcpus", "memory_mb", "last_heard"],
   cluster: ["version", "last_sync_at", "detail"],
   workload: ["kind", "namespace", "cluster", "replicas", "ready_replicas", "labels"],

@@ -203,7 +203,7 @@ class Kinds extends Component {
     const kinds = Object.entries(counts).filter(([, states]) => sum(states) > 0);
     const rank = ([state]) => LOOKS.indexOf(look(state));
     const counted = (kind, state, n) => {
-      const text = `${number(n)} ${state || "unknown"}`;
+      const text = `${number(n)} ${state || "not known"}`;
       if (!fields[kind] || !isProblem(state)) return html`<span key=${state} class=${`state ${look(state)}`}>${text}</span>`;
       return html`<a key=${state} tabindex="-1" class=${`state ${look(state)}`} href=${table(kind, { q: filterOf(fields[kind], state) })}>${text}</a>`;
     };
@@ -249,7 +249,7 @@ export class Topology extends Pure {
     for (const part of [".kinds a", ".zones a", ".tile"]) settleIn(this.box.current, part);
   }
 
-  render({ topology, problem, retry, again, search, found, foundProblem, selected, open, searchFor, names, asOf }) {
+  render({ topology, problem, retry, again, pending, search, found, foundProblem, selected, open, searchFor, names, asOf }) {
     const groups = (topology?.groups || []).filter((group) => group.total > 0);
     const letters = lettersOf(groups);
     const counts = (!search && topology?.kinds) || {};
@@ -268,7 +268,7 @@ export class Topology extends Pure {
         </header>
         ${problem && retry && html`<${Retry} problem=${problem} retry=${retry} topology=${topology} again=${again} />`}
         ${problem && !retry && html`<${Trouble} problem=${problem} refused="Hosts and clusters are for administrators." />`}
-        <div class="pane-body" ref=${this.box} onKeyDown=${(event) => rove(event, ".tile")}>
+        <div class=${`pane-body${pending ? " pending" : ""}`} aria-busy=${pending ? "true" : null} ref=${this.box} onKeyDown=${(event) => rove(event, ".tile")}>
           ${search && html`<${Found} found=${found} problem=${foundProblem} open=${open} />`}
           ${!topology && !problem && html`<p class="none">Loading…</p>`}
           ${nothing && !found?.results.length && html`<p class="none">${search ? "Nothing has such a name." : "Nothing is known yet."}</p>`}

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The VNF instances: state, levels, VDUs with ready and desired pods, and who holds the lease.
 import { html, Pure } from "./html.js";
-import { Cell, leading } from "./table.js";
+import { Cell, leading, worstFirst } from "./table.js";
 import { Listing } from "./listing.js";
 import { askLeases, Lease } from "./leases.js";
 import { askWorkloads, levelsOf, Replicas, vdusOf } from "./vdus.js";
 import { Time } from "./times.js";
+
+const problemsFirst = worstFirst("vnf_instance");
 
 export class Vnfs extends Pure {
   columns = (rows) => {
@@ -37,7 +39,7 @@ export class Vnfs extends Pure {
       <section class="vnfs pane" aria-labelledby="vnfs-title">
         <header class="pane-head"><h2 id="vnfs-title">VNF instances</h2></header>
         <div class="pane-body">
-          <${Listing} kind="vnf_instance" path=${kinds.vnf_instance} names=${names} columns=${this.columns} more=${this.more} watch=${watch}
+          <${Listing} kind="vnf_instance" path=${kinds.vnf_instance} names=${names} columns=${this.columns} arrange=${problemsFirst} more=${this.more} watch=${watch}
             settings=${settings} onSettings=${this.settings} />
         </div>
       </section>`;

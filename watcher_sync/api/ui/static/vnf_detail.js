@@ -86,7 +86,7 @@ export class VnfDetail extends Asking {
       <p><${Lease} lease=${lease} long=${true} /></p>`}
       ${operations.length > 0 && html`<h3>Last operations</h3>
       <ul class="operations">${operations.map((one) => html`<li key=${one.id}>
-        <b>${one.operation}</b> by ${one.holder} <span class=${`state ${["FAILED", "FAILED_TEMP", "EXPIRED"].includes(one.state) ? "bad" : one.state === "RUNNING" ? "busy" : "good"}`}>${one.state}</span>
+        <b>${one.operation}</b> by ${one.holder} <span class=${`state ${["FAILED", "FAILED_TEMP", "EXPIRED"].includes(one.state) ? "bad" : one.state === "RUNNING" ? "busy" : "good"}`}>${one.state}</span>${" "}
         <span class="sub"><${Time} value=${one.since} /></span></li>`)}</ul>`}
       ${vnf.ext_cp_info?.length > 0 && html`<h3>External connection points</h3>
       <ul>${vnf.ext_cp_info.map((one, i) => html`<li key=${i} class="pairs">${Object.entries(one).map(([name, value]) =>
