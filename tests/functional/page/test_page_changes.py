@@ -22,6 +22,9 @@ const [rows, done] = arguments;
 import('/static/changes.js').then(({ Changes }) => {
   const list = new Changes({});
   const drawn = [[], rows, [rows[0], ...rows]].map((changes) => list.settled(changes).length);
+  list.props = { changes: [rows[0], rows[0], ...rows] };
+  list.setState = ({ held }) => drawn.push(held.length);
+  list.hold();
   list.componentWillUnmount();
   done(drawn);
 });
@@ -50,10 +53,10 @@ def page(shared_page: Page) -> Page:
     return shared_page
 
 
-def test_the_first_changes_are_drawn_at_once_however_many_they_are(page: Page) -> None:
-    """A list with nothing of it yet does not wait for the end of its second."""
+def test_the_first_changes_are_drawn_at_once_and_what_is_drawn_is_held(page: Page) -> None:
+    """A list with nothing of it yet does not wait for the end of its second; a pointer holds what it points at."""
     rows = [{"seq": seq, "time": "2026-01-01T00:00:00.5Z"} for seq in range(30, 0, -1)]
-    assert page.browser.execute_async_script(SETTLED, rows) == [0, 30, 30]
+    assert page.browser.execute_async_script(SETTLED, rows) == [0, 30, 30, 30]
 
 
 def test_changes_of_an_entity_in_one_second_are_one_row_from_the_first_value_to_the_last(page: Page) -> None:

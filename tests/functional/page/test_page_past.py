@@ -69,6 +69,7 @@ def test_topology_search_and_panel_show_the_moment_of_the_slider_and_the_present
     page.browser.refresh()
     page.wait_text(".entity h2", "then-1", 60)
     page.choose(".as-of button", "Now")
+    assert page.run("return document.activeElement.matches('.as-of summary')")
     page.wait_text(".entity h2", "now-1", 60)
     page.wait_text(".entity .health", "error", 60)
     page.wait_text(".entity .history", "error", 60)
@@ -76,6 +77,10 @@ def test_topology_search_and_panel_show_the_moment_of_the_slider_and_the_present
     wait_until(lambda: not page.all(".entity"), 60, "the closed panel")
     assert page.run("return location.hash") == "#/topology"
     wait_until(lambda: "1 instance: 1 active" not in marks(page, host), 60, "the present")
+    cloud.commit(cloud.instance(entity_id, state="active"))
+    page.run(f"location.hash = '#/topology?as_of={seq}'")
+    head = str(cloud.cycle.model.generation)
+    wait_until(lambda: page.run("return document.querySelector('.as-of input').max") == head, 60, "the new end")
 
 
 def test_the_moment_stays_from_view_to_view_and_a_view_of_the_present_says_so(page: Page, cloud: Cloud) -> None:

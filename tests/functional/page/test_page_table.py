@@ -71,7 +71,7 @@ def test_the_table_has_the_total_of_its_kind_and_the_problems_of_a_page_first(pa
 
 
 def test_chosen_columns_and_rows_are_remembered(page: Page) -> None:
-    assert heads(page)[3:5] == ["host", "power state"]
+    assert heads(page)[3:5] == ["host", "flavor name"]
     page.choose(".columns summary")
     page.on(".columns label:nth-child(1) input", "one.click()")
     wait_until(lambda: "host" not in heads(page), 60, "a table without the column")

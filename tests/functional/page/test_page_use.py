@@ -83,6 +83,55 @@ def ring(page: Page) -> float:
     return float(page.run("return parseFloat(getComputedStyle(document.activeElement).outlineWidth)"))
 
 
+def test_slash_and_escape_work_from_a_field_that_takes_no_text(page: Page) -> None:
+    page.open("#/table/instance")
+    page.choose(".columns summary")
+    page.on(".columns input", "one.focus()")
+    page.press("/")
+    wait_until(lambda: page.focused() == "filter", what="the focus of the filter")
+    page.choose(".front tbody .link")
+    wait_until(lambda: page.all(".entity"), 60, "the panel")
+    page.on(".columns input", "one.focus()")
+    page.press(Keys.ESCAPE)
+    wait_until(lambda: not page.all(".entity"), 60, "the closed panel")
+
+
+def test_the_focus_stays_at_the_end_of_the_pages(page: Page) -> None:
+    page.open("#/table/instance")
+    wait_until(lambda: page.all(".pages button:not([aria-disabled])"), 60, "the pages")
+    page.on(".pages button", "one.focus()", text="Next")
+    steps = 0
+    while not page.run("return document.activeElement.ariaDisabled"):
+        before = page.text(".pages [role=status]")
+        page.press(Keys.ENTER)
+        wait_until(lambda before=before: page.text(".pages [role=status]") != before, 60, "another page")
+        steps += 1
+    assert (steps, page.run("return document.activeElement.textContent")) == (5, "Next")
+    last = page.text(".pages [role=status]")
+    page.press(Keys.ENTER)
+    assert page.text(".pages [role=status]") == last == "251 to 300 of 300"
+
+
+def test_the_help_for_filters_has_the_operators_and_types_of_the_page(page: Page) -> None:
+    page.open("#/table/instance")
+    page.choose(".help summary", "Fields")
+    page.wait_text(".help p", "!= < <= > >= ~ (begins with)", 60)
+    forms = page.texts(".help dd")
+    assert "a text" in forms
+    assert not [form for form in forms if "&" in form or "eq:" in form]
+
+
+def test_a_view_that_is_at_the_side_of_all_has_a_tab_while_it_is_shown(page: Page) -> None:
+    visible = (
+        "return [...document.querySelectorAll('.views a')].filter((one) => one.checkVisibility())"
+        ".map((one) => one.innerText)"
+    )
+    page.size(1440, 900)
+    assert "Changes" not in page.run(visible)
+    page.open("#/changes")
+    wait_until(lambda: "Changes" in page.run(visible), 60, "the tab of the changes")
+
+
 def test_a_search_finds_hosts_and_escape_empties_it(page: Page) -> None:
     page.search("search", "muc-0017")
     wait_until(lambda: len(page.all(".tile")) == 1, 60, "one host")
