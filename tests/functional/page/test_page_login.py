@@ -84,6 +84,13 @@ def test_projects_have_the_names_that_the_login_gave(page: Page, keystone: FakeO
     page.wait_text(f'{cell} [title="{demo}"]', "demo", 60)
 
 
+def test_a_password_may_have_the_key_of_the_search(page: Page) -> None:
+    address = page.run("return location.hash")
+    page.fill("input[name=password]", "a/b")
+    assert page.run("return document.querySelector('input[name=password]').value") == "a/b"
+    assert page.run("return location.hash") == address
+
+
 def test_an_administrator_logs_in_to_the_system_and_a_token_can_still_be_entered(
     page: Page, keystone: FakeOpenStack
 ) -> None:

@@ -238,6 +238,9 @@ def test_each_zone_has_the_numbers_of_all_its_hosts_whatever_the_limit(client, c
         {"zone": "az-10", "total": 4, "down": 2, "disabled": 1},
         {"zone": None, "total": 1, "down": 0, "disabled": 0},
     ]
+    assert (
+        {type(each["down"]) for each in group["zones"]} == {type(each["disabled"]) for each in group["zones"]} == {int}
+    )
     assert hosts_of(client, search="e")["zones"] == [{"zone": "az-9", "total": 1, "down": 0, "disabled": 0}]
     groups = client.simulate_get("/v1/topology").json["groups"]
     assert next(g for g in groups if g["kind"] == "cluster")["zones"] == []

@@ -24,6 +24,19 @@ def test_each_address_of_postgresql_that_refuses_is_named_once(count: int) -> No
     assert sorted(attempts) == sorted(refused)
 
 
+def test_a_server_that_does_not_answer_is_named_beside_one_that_refuses() -> None:
+    refused = 'connection to server at "10.0.0.2", port 5432 failed: Connection refused'
+    text = (
+        f"connection failed: {refused}\n\tIs the server running?\n"
+        "Multiple connection attempts failed. All failures were:\n"
+        "- host: 'db1', port: 5432: connection timeout expired\n"
+        f"- host: 'db2', port: 5432: connection failed: {refused}\n\tIs the server running?"
+    )
+    with pytest.raises(DatabaseUnavailable) as caught, translated():
+        raise sa_exc.OperationalError("SELECT", {}, psycopg.OperationalError(text))
+    assert str(caught.value) == f"host: 'db1', port: 5432: connection timeout expired; {refused}"
+
+
 def test_a_connection_that_is_lost_has_no_hint_of_the_library() -> None:
     text = (
         "consuming input failed: server closed the connection unexpectedly\n"

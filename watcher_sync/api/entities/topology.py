@@ -346,9 +346,9 @@ def _zones(rows: Iterable[Mapping[Any, Any]]) -> list[dict[str, Any]]:
     """How many places of each zone there are, are down, and are disabled."""
     zones: dict[str | None, Counter[str]] = {}
     for row in rows:
-        is_down, is_disabled = bool(_failure(row)), bool(_warnings(row))
+        is_down, is_disabled = int(bool(_failure(row))), int(bool(_warnings(row)))
         numbers = zones.setdefault(row[_ZONE_FIELD], Counter())
-        numbers.update(total=1, down=is_down, disabled=is_disabled and not is_down)
+        numbers.update(total=1, down=is_down, disabled=is_disabled * (1 - is_down))
     names = sorted(zones, key=lambda zone: (zone is None, _natural_key(zone or "")))
     return [{"zone": zone, **zones[zone]} for zone in names]
 

@@ -148,7 +148,7 @@ class KeystoneAddress(msgspec.Struct, frozen=True):
         base = self.url.rstrip("/").removesuffix("/v3")
         for path in ("/v3/projects", "/v3/auth/projects"):
             try:
-                answer = client.get(base + path, headers={"X-Auth-Token": token}, authenticated=False)
+                answer = client.get(base + path, headers={"X-Auth-Token": token}, authenticated=False, log=False)
                 listed = msgspec.json.decode(answer.content, type=_Projects).projects
             except exceptions.HttpError:
                 continue  # only administrators list all

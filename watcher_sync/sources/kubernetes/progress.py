@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import math
 import time
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -92,6 +93,9 @@ class SyncProgress:
         """Whether the log has this failure."""
         self._warned_at = -_WARNING_INTERVAL_SECONDS
         self._has_lost_watch = False
+        self._watching_at = math.inf
+        self._failed_at: float | None = None
+        """Since when no watch has lasted, by the monotonic clock."""
 
     @property
     def has_synced(self) -> bool:
@@ -106,33 +110,37 @@ class SyncProgress:
     def lose_watch(self) -> None:
         """A watch ended with an error; the next one counts as resumed."""
         self._has_lost_watch = True
+        if time.monotonic() - self._watching_at >= _WARNING_AFTER_SECONDS:
+            self._failed_at = None
 
-    def enter(self, phase: Phase, error: str = "") -> None:
-        """Set the phase; log one line when the reflector alone fails for some time, and one when it recovers."""
+    def enter(self, phase: Phase, error: str = "", *, is_answer: bool = False) -> None:
+        """Set the phase; log one line when the reflector alone fails, and one when it recovers.
+
+        :param is_answer: the server answered with the error. Otherwise the cluster may be away, and the line waits.
+        """
         if phase is Phase.WATCHING and self._has_lost_watch:
             self.resumptions += 1
             self._has_lost_watch = False
         if error:
             self.failing_since = self.failing_since or Since.now()
-            self._log_failure(error, self.failing_since.seconds)
+            self._failed_at = self._failed_at or time.monotonic()
+            if is_answer or time.monotonic() - self._failed_at >= _WARNING_AFTER_SECONDS:
+                self._log_failure(error)
         if (phase, error) == (self.phase, self.error):
             return
         # A listing does not end the failure: only a watch proves that the reflector works again.
         if phase is Phase.WATCHING:
-            self.failing_since = None
+            self.failing_since, self._watching_at = None, time.monotonic()
             if self._is_logged:
                 LOG.info("source %s: %s: recovered", self._source, self._name())
             self._is_logged = False
         self.phase, self.error = phase, "" if phase is Phase.WATCHING else error or self.error
         self._owner.changed()
 
-    def _log_failure(self, error: str, seconds: float) -> None:
-        """Log once, and rarely, so that neither a cluster that is away nor one that flaps fills the log.
-
-        :param seconds: for how long the reflector fails.
-        """
+    def _log_failure(self, error: str) -> None:
+        """Log once, and rarely, so that neither a cluster that is away nor one that flaps fills the log."""
         now = time.monotonic()
-        is_due = seconds >= _WARNING_AFTER_SECONDS and now - self._warned_at >= _WARNING_INTERVAL_SECONDS
+        is_due = now - self._warned_at >= _WARNING_INTERVAL_SECONDS
         if is_due and not self._is_logged and not self._owner.is_disconnected:
             self._is_logged, self._warned_at = True, now
             LOG.warning("source %s: %s: unavailable, retrying: %s", self._source, self._name(), error)

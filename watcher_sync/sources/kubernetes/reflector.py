@@ -217,7 +217,8 @@ class Reflector:
             self.progress.lose_watch()
         # Watches end often. The reflector fails only if it cannot resume one.
         if failures > 1 or not was_watching:
-            self.progress.enter(Phase.FAILING, str(error) or type(error).__name__)
+            is_answer = not isinstance(error, TransportError)
+            self.progress.enter(Phase.FAILING, str(error) or type(error).__name__, is_answer=is_answer)
         retry_after = error.retry_after if isinstance(error, KubernetesError) else None
         pause = self._backoff.failed()
         if retry_after is not None:

@@ -126,7 +126,9 @@ async def connect(
 
 def _cause_of(failure: Exception) -> str:
     """The failure in one line, without the address that asyncio adds."""
-    if isinstance(failure, ConnectionError) and failure.errno:
+    if (
+        isinstance(failure, OSError) and failure.errno and failure.errno > 0
+    ):  # that of a name without address is negative
         return os.strerror(failure.errno)
     return describe(failure)
 

@@ -42,6 +42,9 @@ T = TypeVar("T")
 _ATTEMPT: Final = "connection to server "
 """How libpq begins why one address of a server does not accept a connection."""
 
+_ALL_FAILURES: Final = "Multiple connection attempts failed. All failures were:"
+"""What psycopg writes before the failure of each server of a URL."""
+
 _SUPPORTED = ("sqlite", "postgresql", "mysql")
 
 _DRIVERS = {
@@ -313,6 +316,10 @@ def reason_of(exc: BaseException) -> str:
     """
     inner = getattr(exc, "inner_exception", None) or exc
     message = str(getattr(inner, "orig", None) or inner) or type(inner).__name__
-    lines = [line for line in message.splitlines() if not line.startswith("\t")]
-    attempts = dict.fromkeys(line[line.index(_ATTEMPT) :] for line in lines if _ATTEMPT in line)
-    return " ".join(("; ".join(attempts) or " ".join(lines)).split())[:500]
+    lines = [line for line in message.splitlines() if not line.startswith("\t")] or [message]
+    if _ALL_FAILURES in lines:
+        lines = lines[lines.index(_ALL_FAILURES) + 1 :]
+    elif not lines[0].startswith("connection "):
+        return " ".join(" ".join(lines).split())[:500]
+    attempts = (line[line.index(_ATTEMPT) :] if _ATTEMPT in line else line.removeprefix("- ") for line in lines)
+    return " ".join("; ".join(dict.fromkeys(attempts)).split())[:500]

@@ -97,14 +97,15 @@ function Figures({ topology, names, pending }) {
       if (all) parts.push(names.count(all, kind));
     }
   }
-  return html`<p class=${`figures${pending ? " pending" : ""}`}>${parts.join(" · ")}
+  if (pending) return html`<p class="figures">Loading…</p>`;
+  return html`<p class="figures">${parts.join(" · ")}
     ${troubled.length > 0 && html`<strong>${troubled.join(", ")} with problems</strong>`}
     ${parts.length > 0 && !troubled.length && !states.some(isProblem) && html`<span class="good">all well</span>`}</p>`;
 }
 
 class App extends Component {
   state = whereabouts();
-  full = new Set(); // kinds that have had entities
+  full = new Set(); // session and kind of those that have had entities
 
   componentDidMount() {
     for (const event of ["hashchange", "popstate", "moved"]) window.addEventListener(event, this.turned);
@@ -131,9 +132,10 @@ class App extends Component {
   close = () => show(this.state.place);
 
   pressed = (event) => {
-    const typing = event.target.closest?.("input[type=search], input[type=text], input:not([type])");
+    if (state.locked()) return;
+    const typing = event.target.closest?.("input:not([type=checkbox], [type=radio], [type=range])");
     if (event.key === "Escape") {
-      if (typing && typing.value) return; // the search field empties itself first
+      if (typing?.value && typing.type !== "datetime-local") return; // the search field empties itself first
       if (this.state.opened) this.close();
       else typing?.blur();
     } else if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
@@ -141,7 +143,7 @@ class App extends Component {
       if (document.getElementById("filter")) document.getElementById("filter").focus();
       else {
         if (!document.getElementById("search")?.checkVisibility()) show({ view: "topology" });
-        setTimeout(() => document.getElementById("search").focus());
+        setTimeout(() => document.getElementById("search")?.focus());
       }
     }
   };
@@ -149,8 +151,9 @@ class App extends Component {
   views() {
     const listed = mayList(state.subscriptions, state.subscriptionsProblem);
     const lacks = (view, kind) => {
-      if (state.total(kind)) this.full.add(kind); // it may be empty at another moment
-      return !state.kinds[kind] || (state.total(kind) === 0 && !this.full.has(kind) && this.state.place.view !== view);
+      const key = `${state.session} ${kind}`;
+      if (state.total(kind)) this.full.add(key); // it may be empty at another moment
+      return !state.kinds[kind] || (state.total(kind) === 0 && !this.full.has(key) && this.state.place.view !== view);
     };
     const hidden = { subscriptions: !listed, engines: !state.engines, vnfs: lacks("vnfs", "vnf_instance"), services: lacks("services", "service_type_instance") };
     return Object.entries(VIEWS).filter(([name]) => !hidden[name]);

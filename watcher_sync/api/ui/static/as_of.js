@@ -47,14 +47,6 @@ function Scale({ ticks, changes, opened }) {
 export class AsOf extends Component {
   state = { oldest: null, head: null, ticks: [], at: null, problem: null };
 
-  componentDidMount() {
-    if (this.props.asOf) this.ask();
-  }
-
-  componentDidUpdate(before) {
-    if (this.props.asOf && !before.asOf) this.ask();
-  }
-
   componentWillUnmount() {
     clearTimeout(this.sliding);
   }

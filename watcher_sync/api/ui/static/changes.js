@@ -109,18 +109,22 @@ export class Changes extends Pure {
     settleIn(this.box.current, ".change");
   }
 
+  /** The live changes that are on the page; below a range of time, those that would be. */
+  drawn = () => (this.state.range ? this.props.changes : this.calm.changes);
+
   hold = () => {
-    if (!this.state.held) this.setState({ held: this.calm.changes });
+    if (!this.state.held) this.setState({ held: this.drawn() });
   };
 
   release = (event) => {
     const box = this.box.current;
     if (event.type === "focusout" ? box.contains(event.relatedTarget) || box.matches(":hover") : box.contains(document.activeElement)) return;
-    if (event.type === "focusout") box.scrollTop = 0; // what is new is there
+    const isLive = !this.state.paused && !this.state.range;
+    if (event.type === "focusout" && isLive && document.hasFocus()) box.scrollTop = 0; // what is new is there
     this.setState({ held: null });
   };
 
-  pause = () => this.setState({ paused: this.state.paused ? null : (this.state.held ?? this.calm.changes) });
+  pause = () => this.setState({ paused: this.state.paused ? null : (this.state.held ?? this.drawn()) });
 
   showRange = async (event) => {
     event.preventDefault();
@@ -202,7 +206,7 @@ export class Changes extends Pure {
           ${!list.length &&
           html`<li>${live.state === "refused"
             ? html`<${Trouble} problem=${live.error} refused="The changes are not for this token." />`
-            : html`<p class="none">${source.length ? "No change of late is like this." : (EMPTY[live.state] ?? "Nothing has changed yet.")}</p>`}</li>`}
+            : html`<p class="none">${source.length ? "No change of late is like this." : range ? "Nothing changed in it." : (EMPTY[live.state] ?? "Nothing has changed yet.")}</p>`}</li>`}
           ${list.map(({ key, row }) => html`<${Row} key=${key} row=${row} name=${names.of(row.kind, row.id)} open=${open} />`)}
         </ol>
       </section>`;

@@ -99,7 +99,7 @@ export class State {
    */
   signIn(value, about = null, ended = "") {
     setToken(value, about);
-    this.before = about ?? this.before;
+    this.before = session() ?? this.before;
     this.ended = ended;
     this.stream.stop();
     this._forget();

@@ -38,9 +38,9 @@ function copy(event) {
 }
 
 /** The document has the whole id, whatever the style shows of it: so it is selected, copied and read aloud whole. */
-function Id({ text }) {
-  if (text.length <= LONG) return html`<code>${text}</code>`;
-  return html`<span class="short"><code title=${text}>${text}</code><button type="button" class="copy" tabindex="-1"
+function Id({ text, name }) {
+  if (!name && text.length <= LONG) return html`<code>${text}</code>`;
+  return html`<span class="short">${name && html`<span title=${text}>${name} </span>`}<code class=${name ? "sr" : null} title=${text}>${text}</code><button type="button" class="copy" tabindex="-1"
     aria-label=${`Copy ${text}`} title="Copy" onClick=${copy}><svg width="11" height="11" viewBox="0 0 11 11" aria-hidden="true"><path d="M3.5 3.5h7v7h-7zM.5 7.5v-7h7" /></svg></button></span>`;
 }
 
@@ -55,8 +55,7 @@ export function Cell({ kind, field, value, names, open }) {
   if (value && typeof value === "object" && !Array.isArray(value)) return Object.keys(value).length ? html`<${Pairs} value=${value} />` : "—";
   const text = plain(value);
   const project = names.project(field, value);
-  if (project) return html`<span title=${text}>${project}</span>`;
-  return /(^|_)(id|uid)$/.test(field) && text !== "—" ? html`<${Id} text=${text} />` : text;
+  return /(^|_)(id|uid)$/.test(field) && text !== "—" ? html`<${Id} text=${text} name=${project} />` : text;
 }
 
 /** The first columns of every list: what it is called, its state, and its health. */

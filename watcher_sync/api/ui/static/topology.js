@@ -17,6 +17,7 @@ const MEANINGS = { good: "active", busy: "in change", off: "off", unknown: "unkn
 const ACROSS = 10; // rows of ten can be counted at a glance
 const PITCH = 12;
 const MOST = 60;
+const AGAIN = 30000; // after a failure
 const LETTER = 12; // the width of the letter of a kind, before its marks
 
 /** A mark of 9 x 9 at (x, y). */
@@ -76,7 +77,7 @@ function Marks({ states, letter }) {
 function told(members, names) {
   return Object.entries(members)
     .map(([kind, states]) => {
-      const parts = Object.entries(states).map(([state, n]) => `${n} ${state || "unknown"}`);
+      const parts = Object.entries(states).map(([state, n]) => `${n} ${state || "not known"}`);
       return `${names.count(sum(states), kind)}${parts.length ? `: ${parts.join(", ")}` : ""}`;
     })
     .join("; ");
@@ -125,7 +126,7 @@ class Tile extends Pure {
 
 /** Each zone with how many of its places are available; it leads to their list. */
 function Zones({ zones, kind, table }) {
-  return html`<ul class="zones" aria-label="Zones" onKeyDown=${(event) => rove(event, ".zones a")}>
+  return html`<ul class="zones" aria-label="Zones">
     ${zones.map(({ zone, total, down, disabled }) => html`<li key=${zone}>
       ${zone ? html`<a class="link" tabindex="-1" href=${table(kind, { q: filterOf("availability_zone", zone) })}>${zone}</a>` : "without a zone"}
       ${" "}${number(total - down - disabled)} of ${number(total)} available${
@@ -159,13 +160,13 @@ class Group extends Pure {
     const lost = Object.entries(group.unplaced).filter(([, states]) => sum(states) > 0);
     return html`
       <div class="group">
-        ${zones.length > 0 && html`<h3 class="rule">Zones of ${title.toLowerCase()}</h3>
+        ${zones.length > 0 && html`<h3 class="rule">Zones of ${names.plural(group.kind)}</h3>
           <${Zones} zones=${zones} kind=${group.kind} table=${table} />`}
         ${troubled.length > 0 &&
         html`<h3 class="rule">${title} with problems <span class="figure">${number(group.troubled)}</span></h3>
           ${this.tiles(troubled)}`}
         ${others.length > 0 &&
-        html`<h3 class="rule">${troubled.length ? `Other ${title.toLowerCase()}` : title}
+        html`<h3 class="rule">${troubled.length ? `Other ${names.plural(group.kind)}` : title}
             <span class="figure">${number(group.total - group.troubled)}</span>
             ${others.every(isWell) && html`<span class="good">all well</span>`}</h3>
           ${zones.length ? zones.map(({ zone }) => this.zone(zone, others)) : this.tiles(others)}`}
@@ -193,7 +194,7 @@ class Kinds extends Component {
       if (this.asked.has(kind) || !names.paths[kind] || !Object.keys(states).some(isProblem)) continue;
       this.asked.add(kind);
       const learn = (field) => this.setState(({ fields }) => ({ fields: { ...fields, [kind]: field } }));
-      stateField(names.paths[kind]).then(learn, () => this.asked.delete(kind)); // without it, a number is no link
+      stateField(names.paths[kind]).then(learn, () => setTimeout(() => this.asked.delete(kind), AGAIN)); // without it, a number is no link
     }
   }
 
@@ -241,6 +242,8 @@ function Retry({ problem, retry, topology, again }) {
 export class Topology extends Pure {
   box = createRef();
 
+  walk = (event) => [".tile", ".zones a"].forEach((part) => rove(event, part));
+
   componentDidMount() {
     this.componentDidUpdate();
   }
@@ -258,7 +261,7 @@ export class Topology extends Pure {
     return html`
       <section class="topology pane" aria-labelledby="topology-title">
         <header class="pane-head">
-          <h2 id="topology-title">Topology</h2>
+          <h2 id="topology-title">Topology ${pending && html`<span class="note" role="status">Loading…</span>`}</h2>
           <${Legend} letters=${letters} names=${names} />
           <label class="search">
             <span class="sr">Search by name or id</span>
@@ -268,7 +271,7 @@ export class Topology extends Pure {
         </header>
         ${problem && retry && html`<${Retry} problem=${problem} retry=${retry} topology=${topology} again=${again} />`}
         ${problem && !retry && html`<${Trouble} problem=${problem} refused="Hosts and clusters are for administrators." />`}
-        <div class=${`pane-body${pending ? " pending" : ""}`} aria-busy=${pending ? "true" : null} ref=${this.box} onKeyDown=${(event) => rove(event, ".tile")}>
+        <div class="pane-body" aria-busy=${pending ? "true" : null} ref=${this.box} onKeyDown=${this.walk}>
           ${search && html`<${Found} found=${found} problem=${foundProblem} open=${open} />`}
           ${!topology && !problem && html`<p class="none">Loading…</p>`}
           ${nothing && !found?.results.length && html`<p class="none">${search ? "Nothing has such a name." : "Nothing is known yet."}</p>`}
