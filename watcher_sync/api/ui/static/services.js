@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The service type instances: what was asked for, what the provider says of it, and how the provider is.
+// The service type instances: what was asked for, how it is and why, and how the provider is.
 import { html, Pure } from "./html.js";
 import { look } from "./health.js";
 import { Cell, leading, worstFirst } from "./table.js";
@@ -15,7 +15,6 @@ export class Services extends Pure {
     return [
       ...leading("service_type_instance", names, open, rows[0] || { instance_name: "", status: "" }),
       { field: "service_type", cell: (row) => row.service_type ?? "—" },
-      { field: "status_message", title: "the provider says", cell: (row) => row.status_message || html`<span class="empty">—</span>` },
       { field: "provider_id", title: "provider", cell: (row) => html`<span>${cell(row, "provider_id")}${row.provider_state &&
         html` <span class=${`state ${look(row.provider_state)}`}>${row.provider_state}</span>`}</span>` },
       { field: "spec", title: "asked for", cell: (row) => cell(row, "spec") },
