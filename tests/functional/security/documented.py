@@ -13,7 +13,8 @@ DOCUMENTATION = Path(__file__).parents[3] / "doc" / "source"
 
 def configuration(page: str, section: str) -> str:
     """The first code block of a page that has a section of an INI file."""
-    blocks = re.findall(r"\.\. code-block:: ini\n\n((?:[ ]+\S.*\n|\n)+)", (DOCUMENTATION / page).read_text())
+    text = (DOCUMENTATION / page).read_text()
+    blocks = (found[1] for found in re.finditer(r"\.\. code-block:: ini\n\n(( +)\S.*\n(?:\2.*\n|\n)*)", text))
     return next(textwrap.dedent(block) for block in blocks if f"[{section}]" in block)
 
 

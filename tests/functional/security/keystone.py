@@ -143,7 +143,7 @@ class Keystone:
         """
         commands = documented.commands("admin/install.rst", "openstack")
         registering = [c for c in commands if c[1] in ("user", "role", "service", "endpoint")]
-        assert len(registering) == 5
+        assert len(registering) == 7
         assert [DOCUMENTED_URL in command for command in registering].count(True) == 2
         for command in registering:
             words = [url if word == DOCUMENTED_URL else word for word in command[1:]]

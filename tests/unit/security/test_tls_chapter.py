@@ -46,7 +46,7 @@ def test_each_transport_has_a_snippet():
     sections = " ".join(re.findall(r"^\[\w+\]|\w+(?=://)", "\n".join(_INI), re.MULTILINE))
     for word in ("keystone_authtoken", "oslo_messaging_rabbit", "source_dcm", "postgresql", "mysql"):
         assert word in sections + "".join(_INI)
-    assert len(_INI) == 6
+    assert len(_INI) == 7
 
 
 @pytest.mark.parametrize("snippet", _INI)
