@@ -27,7 +27,7 @@ COUNTS = frozenset(
         "count deliveries depth entities initial lag lag_changes limit max max_scale_level merged min more nodes page "
         "pageSize quota reconnects replicas ready_replicas updated_replicas resourceCount restarts scaleLevel total "
         "total_volumes troubled used vcpus free_vcpus reserved_vcpus used_vcpus changes gaps redelivered commits "
-        "ignored refused"
+        "ignored refused disabled down"
     )
 )
 """What they count is their name."""
