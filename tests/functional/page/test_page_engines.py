@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import pytest
 from selenium.webdriver.remote.webdriver import WebDriver
@@ -16,6 +17,27 @@ from watcher_sync.storage.groups.engines import EngineRow, end_engine, write_eng
 
 ID = "control-1/boot/1/7/99"
 
+LEADERLESS = """
+const [cases, done] = arguments;
+const at = Date.parse("2026-01-01T00:01:00Z");
+import('/static/engines.js').then(({ leaderless }) => done(cases.map((engines) => leaderless(engines, at))));
+"""
+
+
+def engine(group: str, state: str, seconds: int = 1) -> dict[str, Any]:
+    """:param seconds: since its last heartbeat."""
+    return {"group": group, "state": state, "heartbeat_at": f"2026-01-01T00:00:{60 - seconds:02}Z"}
+
+
+CASES = {
+    "a leader and a standby": ([engine("a", "leading"), engine("a", "standby")], []),
+    "a standby alone": ([engine("a", "standby"), engine("b", "leading")], ["a"]),
+    "a silent leader": ([engine("a", "leading", 15)], ["a"]),
+    "a group that was stopped beside one that leads": ([engine("a", "stopped"), engine("b", "leading")], []),
+    "a stopped engine and a standby of one group": ([engine("a", "stopped"), engine("a", "standby")], ["a"]),
+    "all groups were stopped": ([engine("a", "stopped"), engine("b", "stopped")], ["a", "b"]),
+}
+
 
 @pytest.fixture
 def cloud(shared_cloud: Cloud) -> Cloud:
@@ -27,6 +49,12 @@ def cloud(shared_cloud: Cloud) -> Cloud:
     )  # fmt: skip
     write_engine(shared_cloud.store.database, row)
     return shared_cloud
+
+
+def test_a_group_that_was_stopped_is_leaderless_only_if_no_engine_runs(shared_page: Page) -> None:
+    shared_page.open("#/engines")
+    found = shared_page.browser.execute_async_script(LEADERLESS, [engines for engines, _ in CASES.values()])
+    assert dict(zip(CASES, found, strict=True)) == {name: groups for name, (_, groups) in CASES.items()}
 
 
 def test_the_last_run_of_an_engine_that_was_stopped_is_shown(shared_page: Page, cloud: Cloud) -> None:
