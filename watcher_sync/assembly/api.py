@@ -53,7 +53,7 @@ from watcher_sync.api.operator.quarantine import (
 from watcher_sync.api.operator.sources import SourceItem, SourceList
 from watcher_sync.api.service import Service
 from watcher_sync.api.ui.login import LoginResource
-from watcher_sync.api.ui.page import IndexPage, Static, assets
+from watcher_sync.api.ui.page import Root, Static, assets
 from watcher_sync.assembly.reconcile import SyncOnDemand
 from watcher_sync.assembly.sources import ConfiguredGrants
 from watcher_sync.assembly.store import open_store_of_server
@@ -136,7 +136,8 @@ def make_app(
     for template, resource in routes:
         app.add_route(template, resource)
         if isinstance(resource, OpenApi):
-            resource.describe(openapi.document(routes, release(), tokens=service.conf.api.auth_strategy == "keystone"))
+            has_tokens = service.conf.api.auth_strategy == "keystone"
+            resource.describe(functools.partial(openapi.document, routes, release(), tokens=has_tokens))
     return app
 
 
@@ -167,10 +168,11 @@ def make_routes(
     )
     files = assets()
     login_address = login.address_of(service.conf)
+    versions = Versions(service.kinds, has_login=login_address is not None)
     routes: list[openapi.Route] = [
-        ("/", IndexPage(files)),
+        ("/", Root(files, versions)),
         ("/static/{name}", Static(files)),
-        ("/versions", Versions(service.kinds, has_login=login_address is not None)),
+        ("/versions", versions),
         ("/v1", Version1(service.kinds, has_login=login_address is not None)),
         (LOGIN, LoginResource(service, login_address)),
         ("/openapi.json", OpenApi()),

@@ -21,7 +21,7 @@ from watcher_sync.client.transport import SERVICE_TYPE
 
 API_NAME = "watcher_sync"
 API_VERSION_OPTION = "os_watcher_sync_api_version"
-API_VERSIONS = {"1": "watcher_sync.client.client.Client"}
+API_VERSIONS = dict.fromkeys(("1", "1.0"), "watcher_sync.client.client.Client")
 DEFAULT_API_VERSION = "1"
 
 
@@ -31,7 +31,8 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
         "--os-watcher-sync-api-version",
         metavar="VERSION",
         default=os.environ.get("OS_WATCHER_SYNC_API_VERSION", DEFAULT_API_VERSION),
-        help=f"version of the watcher_sync API, default {DEFAULT_API_VERSION} (OS_WATCHER_SYNC_API_VERSION)",
+        help="version of the watcher_sync API, or 1: the newest that both sides know, which is the default "
+        "(OS_WATCHER_SYNC_API_VERSION)",
     )
     parser.add_argument(
         "--os-watcher-sync-endpoint",
@@ -48,6 +49,7 @@ def make_client(instance: Any) -> Client:
     :param instance: the ClientManager of osc_lib, with its session.
     """
     config = instance.get_configuration()
+    version = str(config.get("watcher_sync_api_version") or DEFAULT_API_VERSION)
     return Client(
         adapter.Adapter(
             instance.session,
@@ -55,5 +57,6 @@ def make_client(instance: Any) -> Client:
             interface=instance.interface,
             region_name=instance.region_name,
             endpoint_override=config.get("watcher_sync_endpoint") or config.get("watcher_sync_endpoint_override"),
+            default_microversion=None if version == DEFAULT_API_VERSION else version,
         )
     )

@@ -124,6 +124,7 @@ class Cloud:
                 interface=region.get_interface(SERVICE_TYPE),
                 region_name=region.get_region_name(SERVICE_TYPE),
                 endpoint_override=options.endpoint or region.get_endpoint(SERVICE_TYPE),
+                default_microversion=region.get_default_microversion(SERVICE_TYPE),
             )
         except self._errors as exc:
             raise NotConfigured(" ".join(str(exc).split())) from None

@@ -4,7 +4,8 @@
 The session is keystoneauth's: it adds the token, renews a token that the API refuses, and checks the certificates.
 
 This module never retries. The caller decides: it can repeat a read, but after a lost answer it does not know whether
-the API has executed a write.
+the API has executed a write. Only a request whose microversion the API refused is sent again, with the newest version
+that both know.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import requests
 from keystoneauth1 import adapter, session
 from keystoneauth1 import exceptions as keystone
 from keystoneauth1.identity import BaseIdentityPlugin
+from microversion_parse import parse_version_string
 
 from watcher_sync.accounts import cause_of, share_between_threads
 from watcher_sync.client.errors import (
@@ -28,6 +30,7 @@ from watcher_sync.client.errors import (
     FieldError,
     InvalidId,
     NotConfigured,
+    ProblemError,
     UnexpectedResponse,
     Unreachable,
     problem_error,
@@ -35,6 +38,10 @@ from watcher_sync.client.errors import (
 
 SERVICE_TYPE = "watcher-sync"
 """The type of the service in Keystone's catalog."""
+
+OLDEST_VERSION = "1.0"
+NEWEST_VERSION = "1.0"
+"""The microversions of the API that this client understands."""
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 """How long opening a connection may take."""
@@ -82,7 +89,8 @@ class Transport:
     """Requests to one API. Used by one thread at a time."""
 
     def __init__(self, adapter: adapter.Adapter, *, timeout: float = 30.0) -> None:
-        """:param adapter: has the session and the endpoint: the root of the service, with or without ``/v1``.
+        """:param adapter: has the session and the endpoint: the root of the service, with or without ``/v1``. Its
+            ``default_microversion`` is the version of all requests; without one, the client and the API agree on one.
 
         :param timeout: seconds that an answer may take, in addition to the time that the request asks the API to wait.
         """
@@ -90,6 +98,7 @@ class Transport:
         share_between_threads(adapter.auth or adapter.session.auth)
         self._timeout = timeout
         self._root = ""
+        self._version = adapter.default_microversion or NEWEST_VERSION
 
     def request(
         self,
@@ -111,7 +120,11 @@ class Transport:
         :param confidential: keep the request and its answer out of the debug log; one of them has a secret.
         :raises ClientError: when the request fails for any reason.
         """
-        sent = {"Accept": "application/json", **(headers or {})}
+        sent = {
+            "Accept": "application/json",
+            "OpenStack-API-Version": f"{SERVICE_TYPE} {self._version}",
+            **(headers or {}),
+        }
         more: dict[str, Any] = {}
         if body is not None:
             sent["Content-Type"] = "application/json"
@@ -142,7 +155,12 @@ class Transport:
         if response.is_redirect:
             raise _redirected("endpoint", response)
         if response.status_code >= 400:
-            raise _refusal(response, content)
+            refusal = _refusal(response, content)
+            if not self._has_agreed(refusal):
+                raise refusal
+            return self.request(
+                method, path, query=query, body=body, headers=headers, wait=wait, confidential=confidential
+            )
         return SuccessResponse(response, content)
 
     def for_thread(self) -> Transport:
@@ -151,8 +169,11 @@ class Transport:
         own = session.Session(
             auth=old.auth, verify=old.verify, cert=old.cert, timeout=old.timeout, redirect=old.redirect
         )
-        made = Transport(adapter.Adapter(own, auth=self._adapter.auth), timeout=self._timeout)
-        made._root = self._endpoint()
+        pinned = self._adapter.default_microversion
+        made = Transport(
+            adapter.Adapter(own, auth=self._adapter.auth, default_microversion=pinned), timeout=self._timeout
+        )
+        made._root, made._version = self._endpoint(), self._version
         return made
 
     @property
@@ -216,6 +237,21 @@ class Transport:
             return str(self._adapter.session.get_project_id(self._adapter.auth) or "")
         except (keystone.ClientException, requests.RequestException) as exc:
             raise _failure(exc) from exc
+
+    def _has_agreed(self, refusal: ClientError) -> bool:
+        """Whether the API refused the microversion, and there is another one that both know; then it is chosen."""
+        document = refusal.document if isinstance(refusal, ProblemError) else {}
+        if self._adapter.default_microversion or not document.keys() >= {"min_version", "max_version"}:
+            return False
+        try:
+            oldest = max(map(parse_version_string, (document["min_version"], OLDEST_VERSION)))
+            newest = min(map(parse_version_string, (document["max_version"], NEWEST_VERSION)))
+        except TypeError:
+            return False
+        if newest < oldest or str(newest) == self._version:
+            return False
+        self._version = str(newest)
+        return True
 
     def _endpoint(self) -> str:
         """The root of the service, read from the catalog once."""

@@ -4,6 +4,7 @@
 ``bodies``           The body of a request: its declaration, and its reading within the limits
 ``envelope``         What every request and its answer have: id, actor, log lines, headers of security
 ``etags``            ETag, If-Match and If-None-Match (RFC 9110)
+``microversions``    The microversions of the API, and which one a request has
 ``openapi``          Generates the OpenAPI 3.1 document from the operations of the routes
 ``operation``        The declaration of a REST method, and the validation of its requests
 ``positions``        The position in the journal that a request names: ``epoch`` and ``as_of``

@@ -34,7 +34,7 @@ REQUEST_ID: str = oslo.ENV_REQUEST_ID
 """The name in the WSGI environment that OpenStack's libraries read."""
 GLOBAL_REQUEST_ID: str = oslo.GLOBAL_REQ_ID
 
-VARY = "X-Auth-Token, Accept"
+VARY = "X-Auth-Token, Accept, OpenStack-API-Version"
 """The headers of the request on which an answer depends."""
 
 _SECURITY: Final = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"), ("Vary", VARY))

@@ -7,7 +7,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from microversion_parse import Version
+
 from watcher_sync.api.http import problems
+from watcher_sync.api.http.microversions import HEADER, NEWEST, SERVICE_TYPE, is_newer
 from watcher_sync.api.http.operation import JSON, REPEATS, RestOperation
 from watcher_sync.api.http.rules import EVERYBODY
 
@@ -50,15 +53,17 @@ def operations(routes: Iterable[Route]) -> Iterator[tuple[str, str, RestOperatio
             yield template, method, declared
 
 
-def document(routes: Iterable[Route], release: str, *, tokens: bool) -> dict[str, Any]:
+def document(routes: Iterable[Route], release: str, version: Version = NEWEST, *, tokens: bool) -> dict[str, Any]:
     """Makes the whole document.
 
     :param release: the release of this package.
     :param tokens: whether a request needs a token.
+    :param version: the microversion that it describes.
     """
     paths: dict[str, dict[str, Any]] = {}
     for template, method, declared in operations(routes):
-        paths.setdefault(template, {})[method] = _operation(template, method, declared, tokens=tokens)
+        if not is_newer(declared.since, version):
+            paths.setdefault(template, {})[method] = _operation(template, method, declared.at(version), tokens=tokens)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -66,7 +71,9 @@ def document(routes: Iterable[Route], release: str, *, tokens: bool) -> dict[str
             "version": release,
             "summary": "One live, ordered, persisted model of a cloud",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            "description": f"The operations under /v1 as a request with {HEADER}: {SERVICE_TYPE} {version} has them.",
         },
+        "x-microversion": str(version),
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
         "paths": paths,
         "components": {

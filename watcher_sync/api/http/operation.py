@@ -31,10 +31,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import falcon
-import jsonschema
 import msgspec
+from microversion_parse import Version, parse_version_string
 
 from watcher_sync.api.http.bodies import Body, read_body
+from watcher_sync.api.http.microversions import VERSIONS, is_newer, negotiate, schema_at
 from watcher_sync.api.http.problems import Problem, bad_request
 from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.schemas import Schema
@@ -100,6 +101,24 @@ class RestOperation(msgspec.Struct, frozen=True):
     description: str
     streams: bool
     """Whether the answer is a stream or a long poll."""
+    since: str
+    """The microversion that added it."""
+
+    def at(self, version: Version) -> RestOperation:
+        """The operation as a microversion has it, which is not older than the operation."""
+        body = self.body
+        if body is not None:
+            body = msgspec.structs.replace(body, schemas=schema_at(body.schemas, version))
+        return msgspec.structs.replace(
+            self,
+            query=schema_at(self.query, version),
+            headers=schema_at(self.headers, version),
+            body=body,
+            responses={
+                status: msgspec.structs.replace(answer, schema=schema_at(answer.schema, version))
+                for status, answer in self.responses.items()
+            },
+        )
 
     @property
     def rule(self) -> Rule:
@@ -121,6 +140,8 @@ class Call(msgspec.Struct):
     """Parameters in the types of their schemas, with defaults."""
     rule: str
     """The rule of the operation; of several, the first."""
+    version: Version
+    """The microversion of the request."""
     body: Any = None
     """The decoded body; for a raw media type its bytes."""
 
@@ -163,6 +184,17 @@ class Call(msgspec.Struct):
         self.response.status = falcon.HTTP_204
 
 
+class _Checks:
+    """What validates the requests of one microversion. Equal schemas have one validator."""
+
+    def __init__(self, declared: RestOperation) -> None:
+        self.declared = declared
+        self.query = validator(declared.query)
+        self.headers = validator({"type": "object", "properties": declared.headers})
+        self.path = validator({"type": "object", "properties": declared.path})
+        self.body = {media: validator(each) for media, each in (declared.body.schemas if declared.body else {}).items()}
+
+
 def operation(
     *,
     summary: str,
@@ -178,6 +210,7 @@ def operation(
     tag: str,
     description: str = "",
     streams: bool = False,
+    since: str = VERSIONS[0],
 ) -> Callable[[Callable[..., None]], Responder]:
     """Declares a method of a resource as an operation: a function in its class, or a bound method of an instance.
 
@@ -192,6 +225,7 @@ def operation(
     :param path: path parameter -> schema, for an id that the operation may create. Other parameters need no schema:
         an impossible id is not found.
     :param tag: the group of the operation in the documentation.
+    :param since: the microversion that added it; for older ones it does not exist.
     """
     schema: Schema = {"type": "object", "properties": dict(query or {}), "additionalProperties": False}
     if required:
@@ -209,28 +243,31 @@ def operation(
         tag=tag,
         description=description,
         streams=streams,
+        since=since,
     )
     names = [each.name for each in declared.rules]
-    query_validator = validator(schema)
-    headers_validator = validator({"type": "object", "properties": dict(headers or {})})
-    path_validator = validator({"type": "object", "properties": dict(path or {})})
-    body_validators = {media: validator(s) for media, s in (body.schemas if body else {}).items()}
+    versions = [version for each in VERSIONS if not is_newer(since, version := parse_version_string(each))]
+    checks = {version: _Checks(declared.at(version)) for version in versions}
 
     def validated(request: falcon.Request, response: falcon.Response, params: Mapping[str, str]) -> Call:
         context: RequestContext = request.context.context_of(request.env)
         context.require(*names)
+        version = request.context.version
+        if version not in checks:
+            raise Problem(404, f"{request.path[:300]!r} does not exist in version {version}; it is new in {since}")
+        check = checks[version]
         _require_acceptable(request, declared)
-        call = Call(request, response, context, _query(request, declared, query_validator), names[0])
-        if body is not None:
-            call.body = read_body(request, body, body_validators)
+        call = Call(request, response, context, _query(request, check), names[0], version)
+        if check.declared.body is not None:
+            call.body = read_body(request, check.declared.body, check.body)
         for value in params.values():
             if "\0" in value or len(value) > 255:
                 raise Problem(404, f"{request.path[:300]!r} does not exist")
-        given = {n: v for n in declared.headers if (v := request.get_header(n)) is not None}
+        given = {n: v for n in check.declared.headers if (v := request.get_header(n)) is not None}
         if given:
-            require_valid(given, headers_validator, "header", "The headers")
+            require_valid(given, check.headers, "header", "The headers")
         if declared.path:
-            require_valid(params, path_validator, "path", "The path")
+            require_valid(params, check.path, "path", "The path")
         return call
 
     def decorate(method: Callable[..., None]) -> Responder:
@@ -264,11 +301,15 @@ class RequestMiddleware:
         self._max_body_bytes = max_body_bytes
         self._plurals = frozenset(plurals)
 
-    def process_request(self, request: falcon.Request, _response: falcon.Response) -> None:
-        """Runs before routing."""
+    def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
+        """Runs before routing.
+
+        :raises Problem: see :func:`~watcher_sync.api.http.microversions.negotiate`.
+        """
         request.context.context_of = self._context_of
         request.context.max_body_bytes = self._max_body_bytes
         request.context.slashed_path = None
+        request.context.version = negotiate(request, response)
         prefix = _APIS if request.path.startswith(f"{_APIS}/") else ""
         root, version, plural, rest = (*request.path.removeprefix(prefix).split("/", 3), "", "", "")[:4]
         if root or version != "v1" or "/" not in rest or plural not in self._plurals:
@@ -297,9 +338,8 @@ def _require_acceptable(request: falcon.Request, declared: RestOperation) -> Non
         raise Problem(406, f"The answer can be {', '.join(dict.fromkeys(offered))}, which the request does not accept")
 
 
-def _query(
-    request: falcon.Request, declared: RestOperation, validator: jsonschema.Draft202012Validator
-) -> dict[str, Any]:
+def _query(request: falcon.Request, check: _Checks) -> dict[str, Any]:
+    declared = check.declared
     properties: dict[str, Schema] = declared.query["properties"]
     values: dict[str, Any] = {n: s["default"] for n, s in properties.items() if "default" in s}
     if not request.query_string and "required" not in declared.query:
@@ -322,7 +362,7 @@ def _query(
         else:
             values[name] = _typed(texts[0], schema)
     repeated = [name for name, schema in properties.items() if REPEATS in schema or schema.get("type") == "object"]
-    require_valid(values, validator, "query", "", repeated=repeated)
+    require_valid(values, check.query, "query", "", repeated=repeated)
     return values
 
 

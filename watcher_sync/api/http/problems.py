@@ -134,6 +134,8 @@ SCHEMA: dict[str, Any] = {
             "format": "date-time",
             "description": "The oldest time of which as_of can show the model; null: none, only the seq.",
         },
+        "min_version": {"type": "string", "description": "The oldest microversion, if the request has an unknown one."},
+        "max_version": {"type": "string", "description": "The newest microversion, if the request has an unknown one."},
         "quota": {"type": "integer", "description": "The quota of the project, if it is exceeded."},
         "used": {"type": "integer", "description": "What the project has of the quota."},
         "errors": {

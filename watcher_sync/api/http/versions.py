@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
 import msgspec
+from microversion_parse import Version, parse_version_string
 
+from watcher_sync.api.http.microversions import NEWEST, OLDEST, VERSIONS
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
 from watcher_sync.api.http.rules import EVERYBODY
 from watcher_sync.api.http.schemas import STRING, Schema
@@ -31,10 +33,12 @@ _REFERENCE: Final[Schema] = {
 
 _VERSION: Schema = {
     "type": "object",
-    "required": ["id", "status", "release", "links", "kinds", "names", "references"],
+    "required": ["id", "status", "min_version", "max_version", "release", "links", "kinds", "names", "references"],
     "properties": {
         "id": STRING,
         "status": {"enum": ["CURRENT"]},
+        "min_version": STRING | {"description": "The oldest microversion, and that of a request without one."},
+        "max_version": STRING | {"description": "The newest microversion."},
         "release": STRING,
         "kinds": {"type": "object", "additionalProperties": STRING, "description": "kind -> path of its list"},
         "names": {
@@ -54,6 +58,12 @@ _VERSION: Schema = {
     },
 }
 
+LIST: Final[Schema] = {
+    "type": "object",
+    "required": ["versions"],
+    "properties": {"versions": {"type": "array", "items": _VERSION}},
+}
+
 
 def release() -> str:
     """The installed release of this package."""
@@ -65,6 +75,8 @@ def _version(kinds: Mapping[str, Kind], *, has_login: bool) -> dict[str, Any]:
     return {
         "id": "v1",
         "status": "CURRENT",
+        "min_version": str(OLDEST),
+        "max_version": str(NEWEST),
         "release": release(),
         "kinds": {name: f"/v1/{kind.plural}" for name, kind in kinds.items()},
         "names": {name: kind.title_field for name, kind in kinds.items() if kind.title_field is not None},
@@ -88,25 +100,17 @@ class Versions:
 
         :param has_login: whether the API offers a login.
         """
-        self._version = _version(kinds, has_login=has_login)
+        self.document = {"versions": [_version(kinds, has_login=has_login)]}
 
     @operation(
         summary="List the versions of the API",
         rule=_RULE,
-        responses={
-            200: Answer(
-                {
-                    "type": "object",
-                    "required": ["versions"],
-                    "properties": {"versions": {"type": "array", "items": _VERSION}},
-                }
-            )
-        },
+        responses={200: Answer(LIST)},
         tag="versions",
     )
     def on_get(self, call: Call) -> None:
         """Answers with all versions."""
-        call.answer({"versions": [self._version]})
+        call.answer(self.document)
 
 
 class Version1:
@@ -132,12 +136,15 @@ class OpenApi:
     """``/openapi.json``: the OpenAPI document."""
 
     def __init__(self) -> None:
-        self.document: bytes = b""
-        """The document as JSON. The application sets it when all routes are known."""
+        self._documents: dict[Version, bytes] = {}
 
-    def describe(self, document: dict[str, Any]) -> None:
-        """Stores the document."""
-        self.document = msgspec.json.encode(document)
+    def describe(self, document: Callable[[Version], dict[str, Any]]) -> None:
+        """Makes the documents. The application calls it when all routes are known.
+
+        :param document: makes that of a microversion.
+        """
+        for version in map(parse_version_string, VERSIONS):
+            self._documents[version] = msgspec.json.encode(document(version))
 
     @operation(
         summary="Show this document",
@@ -146,6 +153,6 @@ class OpenApi:
         tag="versions",
     )
     def on_get(self, call: Call) -> None:
-        """Answers with the document that was generated at the start."""
+        """Answers with the document of the request's version, which was generated at the start."""
         call.response.content_type = "application/json"
-        call.response.data = self.document
+        call.response.data = self._documents[call.version]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/``: the page, and its static files.
+"""``/``: the page, or the versions of the API for a client that asks for JSON; and the static files.
 
-The page is static and needs no token. Its script requests all data from the API, with a token if the API needs one.
-There is no build step, and the page loads nothing from other servers.
+The page needs no token. Its script requests all data from the API, with a token if the API needs one. There is no
+build step, and the page loads nothing from other servers.
 
 The Content-Security-Policy allows scripts, styles and connections of this server only. Trusted Types prevent
 that a text, such as the name of an instance, becomes markup.
@@ -10,7 +10,7 @@ that a text, such as the name of an instance, becomes markup.
 ``static/vendor`` contains libraries of other projects, unmodified, with their licences. ``manifest.json`` lists the
 origin and the SHA-384 of each, and a test compares them.
 
-The server reads the files at the start. A browser requests a file each time, and gets 304 while it is unchanged.
+A browser requests a file each time, and gets 304 while it is unchanged.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from importlib.resources.abc import Traversable
 import msgspec
 
 from watcher_sync.api.http import etags, schemas
-from watcher_sync.api.http.operation import Answer, Call, Rule, operation
+from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import not_found
 from watcher_sync.api.http.rules import EVERYBODY
+from watcher_sync.api.http.versions import LIST, Versions
 
 POLICY = "; ".join(
     (
@@ -98,25 +99,29 @@ def _files(folder: Traversable) -> Iterator[Traversable]:
             yield entry
 
 
-class IndexPage:
-    """``/``: the page."""
+class Root:
+    """``/``: the page for browsers, and the versions of the API for keystoneauth."""
 
-    def __init__(self, files: dict[str, Asset]) -> None:
+    def __init__(self, files: dict[str, Asset], versions: Versions) -> None:
         self._index = files[INDEX]
+        self._versions = versions
 
     @operation(
-        summary="Show the page for people",
+        summary="Show the page for people, or list the versions of the API as JSON",
         rule=_RULE,
         headers={"If-None-Match": schemas.ETAG},
         responses={
-            200: Answer(schemas.STRING, "The page", headers=("ETag",), media_types=(MEDIA_TYPES["html"],)),
+            200: Answer(LIST, "The page, or the versions", headers=("ETag",), media_types=(MEDIA_TYPES["html"], JSON)),
             304: Answer(None, "The ETag is unchanged", headers=("ETag",)),
         },
         tag="page",
     )
     def on_get(self, call: Call) -> None:
-        """Answers with the page."""
-        _send(call, self._index)
+        """Answers with the page, unless the request prefers JSON."""
+        if call.request.client_prefers((MEDIA_TYPES["html"], JSON)) == JSON:
+            call.answer(self._versions.document)
+        else:
+            _send(call, self._index)
 
 
 class Static:
