@@ -22,7 +22,7 @@ BUDGETS = {
     "DCM event": (201, 42),
     "pod of no instance": (239, 39),
     "pod of a VNF instance": (382, 46),
-    "GET /v1/instances": (74, 12),
+    "GET /v1/instances": (75, 13),
     "webhook delivery": (106, 13),
     "gRPC watch event": (45, 8),
 }
