@@ -1,17 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The distributions for Cinder and Ironic work as their READMEs say, installed as wheels beside the package."""
+"""The distributions for Cinder and Ironic work as their READMEs say, installed as wheels beside the package.
+
+The wheel of the plugin for Tempest is complete.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
+import shutil
+import subprocess
+import sys
+import zipfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.functional.test_plugin_example import Installed, Printed
 from tests.source_copy import ROOT
+from tests.waiting import deadline
 
 CONTRIB = ROOT / "contrib"
 RECORDINGS = ROOT / "tests" / "unit" / "contrib" / "recordings"
@@ -64,3 +73,17 @@ def test_a_recording_of_a_real_service_is_replayed_without_a_refusal(printed: Pr
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_model_has_what_the_api_answered_at_the_end(printed: Printed, kind: str) -> None:
     assert {json.loads(line)["id"] for line in printed[kind].splitlines()} == truth()[kind].keys()
+
+
+def test_the_wheel_of_the_plugin_for_tempest_has_its_entry_point_and_all_modules(tmp_path: Path) -> None:
+    name, package = "watcher-sync-tempest-plugin", "watcher_sync_tempest_plugin"
+    # A build writes into the source.
+    source = shutil.copytree(CONTRIB / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    modules = {str(path.relative_to(source)) for path in (source / package).rglob("*.py")}
+    wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]
+    subprocess.run([*wheel, str(source)], check=True, timeout=deadline(60))
+    (built,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(built) as file:
+        assert {each for each in file.namelist() if each.endswith(".py")} == modules
+        (points,) = (each for each in file.namelist() if each.endswith("entry_points.txt"))
+        assert file.read(points).decode().startswith(f"[tempest.test_plugins]\nwatcher_sync = {package}.plugin:")

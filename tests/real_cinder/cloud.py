@@ -41,7 +41,7 @@ _HOSTED = Path(__file__).with_name("hosted")
 
 def programs() -> Programs:
     """Keystone and Cinder, installed where they are missing."""
-    return ensure_programs("real-cinder", Path(__file__).with_name("requirements.txt"))
+    return ensure_programs("real-cinder-cloud", Path(__file__).with_name("requirements.txt"))
 
 
 class Cloud:

@@ -37,7 +37,7 @@ _FAKE = ["bios", "boot", "console", "deploy", "firmware", "inspect", "management
 
 def programs() -> Programs:
     """Ironic, installed where it is missing."""
-    return ensure_programs("real-ironic", Path(__file__).with_name("requirements.txt"))
+    return ensure_programs("real-ironic-cloud", Path(__file__).with_name("requirements.txt"))
 
 
 class Cloud:

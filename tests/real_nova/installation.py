@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The virtual environment with the services of a cloud, such as Keystone, Placement, Glance and Nova.
+"""The virtual environment with the services of a cloud, such as Keystone, Placement, Glance and Nova; that of Tempest.
 
-It is in the folder that :data:`VARIABLE` names, else in ``.tox/<name>-cloud``. The first run creates it, which takes
+It is in the folder that a variable names, else in ``.tox/<name>``. The first run creates it, which takes
 minutes. Later runs use it again until the requirements change. It is apart from the tests' own environment,
 because the services and this project require different versions of some libraries.
 """
@@ -40,17 +40,20 @@ class Programs:
         return self.folder / name
 
 
-def ensure_programs(name: str = "real-nova", requirements: Path = _REQUIREMENTS) -> Programs:
+def ensure_programs(
+    name: str = "real-nova-cloud", requirements: Path = _REQUIREMENTS, *, variable: str = VARIABLE
+) -> Programs:
     """Install what is missing.
 
-    :param name: of the cloud, which names its folder.
+    :param name: of the folder below ``.tox``.
+    :param variable: of the environment, which may have another folder.
     :raises subprocess.CalledProcessError: pip failed; it wrote the reason to stderr.
     """
-    folder = Path(os.environ.get(VARIABLE) or Path(__file__).parents[2] / ".tox" / f"{name}-cloud").absolute()
+    folder = Path(os.environ.get(variable) or Path(__file__).parents[2] / ".tox" / name).absolute()
     digest = hashlib.sha256(requirements.read_bytes()).hexdigest()
     stamp = folder / _STAMP
     if not stamp.exists() or stamp.read_text() != digest:
-        print(f"{name}: installing OpenStack into {folder}", file=sys.stderr, flush=True)
+        print(f"{name}: installing into {folder}", file=sys.stderr, flush=True)
         if not (folder / "bin" / "python").exists():
             venv.create(folder, with_pip=True)
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--requirement", str(requirements)]

@@ -46,13 +46,22 @@ class Follower:
     :param mode: NOTIFICATIONS, RECONCILIATION or BOTH.
     :param folder: an empty folder for its database and its logs.
     :param name: of its queue; None: the mode.
+    :param options: ``group.option`` -> value, beside its own or in their place.
     """
 
     scopes: Sequence[str] = SCOPES
     kinds: Sequence[str] = KINDS
     counted = _COUNTED
 
-    def __init__(self, mode: str, cloud: Any, folder: Path, *, name: str | None = None) -> None:
+    def __init__(
+        self,
+        mode: str,
+        cloud: Any,
+        folder: Path,
+        *,
+        name: str | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> None:
         self.mode = mode
         self.pool = f"watcher-sync-{name or mode}"
         """The queue of its engine."""
@@ -60,7 +69,9 @@ class Follower:
         self.reconciles = mode in (RECONCILIATION, BOTH)
         self._port = free_port()
         folder.mkdir(parents=True, exist_ok=True)
-        self.installation = Installation(folder, f"sqlite:///{folder / 'model.sqlite'}", self._options(cloud))
+        self.installation = Installation(
+            folder, f"sqlite:///{folder / 'model.sqlite'}", self._options(cloud) | dict(options or {})
+        )
         self.installation.upgrade()
         self.config = self.installation.config()
         self.engine: EngineProcess | None = None

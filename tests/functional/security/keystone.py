@@ -16,7 +16,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,28 +130,15 @@ class Keystone:
         }  # fmt: skip
 
     def configuration(self) -> str:
-        """The sections of the install guide, for this Keystone. A loaded machine has more time for an answer."""
-        guide = documented.configuration("admin/install.rst", "keystone_authtoken")
-        assert "https://keystone.example.com/v3" in guide
-        text = guide.replace("https://keystone.example.com/v3", self.url)
-        return f"{text}http_connect_timeout = {deadline(30):.0f}\n"
+        """The sections of the install guide, for this Keystone."""
+        return configuration(self.url)
 
     def register(self, url: str = DOCUMENTED_URL) -> None:
-        """Run the commands of the install guide that register the service.
+        """Register the service as the install guide does.
 
         :param url: the root of the API, for the one of the guide.
         """
-        commands = documented.commands("admin/install.rst", "openstack")
-        registering = [c for c in commands if c[1] in ("user", "role", "service", "endpoint")]
-        assert len(registering) == 7
-        assert [DOCUMENTED_URL in command for command in registering].count(True) == 2
-        for command in registering:
-            words = [url if word == DOCUMENTED_URL else word for word in command[1:]]
-            done = subprocess.run(
-                [BIN / "openstack", *words], env={**os.environ, **self.environment()},
-                capture_output=True, text=True, timeout=deadline(60), check=False,
-            )  # fmt: skip
-            assert done.returncode == 0, done.stderr
+        register(self.environment(), url)
 
     def project(self, name: str) -> str:
         """Make a project; returns its id."""
@@ -242,6 +229,36 @@ class Keystone:
         answer.raise_for_status()
         made: dict[str, Any] = answer.json()[what]
         return made
+
+
+def configuration(url: str) -> str:
+    """The sections of the install guide. A loaded machine has more time for an answer.
+
+    :param url: of Keystone, for the one of the guide.
+    """
+    guide = documented.configuration("admin/install.rst", "keystone_authtoken")
+    assert "https://keystone.example.com/v3" in guide
+    text = guide.replace("https://keystone.example.com/v3", url)
+    return f"{text}http_connect_timeout = {deadline(30):.0f}\n"
+
+
+def register(environment: Mapping[str, str], url: str) -> None:
+    """Run the commands of the install guide that register the service.
+
+    :param environment: the variables with which OpenStack clients are the administrator.
+    :param url: the root of the API, for the one of the guide.
+    """
+    commands = documented.commands("admin/install.rst", "openstack")
+    registering = [c for c in commands if c[1] in ("user", "role", "service", "endpoint")]
+    assert len(registering) == 7
+    assert [DOCUMENTED_URL in command for command in registering].count(True) == 2
+    for command in registering:
+        words = [url if word == DOCUMENTED_URL else word for word in command[1:]]
+        done = subprocess.run(
+            [BIN / "openstack", *words], env={**os.environ, **environment},
+            capture_output=True, text=True, timeout=deadline(60), check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
 
 
 @contextlib.contextmanager
