@@ -23,7 +23,7 @@ help:
 	@echo "make check        the quick checks: style, prose, types, layers, package maps; a few seconds"
 	@echo "make unit         the unit tests without the slow ones; less than a minute"
 	@echo "make test         every check: style, types, layers, documentation, unit and functional tests; twelve minutes"
-	@echo "make release-test what is run before a release only: rare tests, faults, contract, Watcher, a real Nova; hours"
+	@echo "make release-test what is run before a release only: rare tests, faults, upgrade, contract, Watcher, a real Nova; hours"
 	@echo "make hooks        install the git hooks, which check each commit and its message"
 	@echo "make bench        the benchmarks"
 	@echo "make docs         the documentation, into doc/build/html"
@@ -75,7 +75,7 @@ test: $(BIN)/tox
 	  $(BIN)/tox run-parallel -e py3,pep8,docs --parallel 3 --parallel-live
 
 release-test: $(BIN)/tox
-	$(BIN)/tox -e rare,faults,contract,watcher,real-nova,real-cinder,real-ironic
+	$(BIN)/tox -e rare,faults,upgrade,contract,watcher,real-nova,real-cinder,real-ironic
 
 bench: $(BIN)/tox
 	$(BIN)/tox -e benchmarks

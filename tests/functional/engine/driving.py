@@ -36,7 +36,7 @@ from typing import Any, Self
 import amqp
 import sqlalchemy as sa
 
-from tests.functional.executables import PRELOADED, may_be_forked, run_preloaded, start
+from tests.functional.executables import BIN, PRELOADED, may_be_forked, run_preloaded, start
 from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.rabbitmq_publisher import Publisher
@@ -333,8 +333,8 @@ class Installation:
     ) -> subprocess.CompletedProcess[str]:
         """An executable, to its end."""
         command = [*self.command(name, config or self.config()), *map(str, arguments)]
-        if name in PRELOADED and may_be_forked(self.environment):
-            program, *rest = command
+        program, *rest = command
+        if Path(program).parent == BIN and name in PRELOADED and may_be_forked(self.environment):
             return run_preloaded(name, rest, program=program, environment=self.environment, timeout=deadline(seconds))
         return subprocess.run(command, capture_output=True, text=True, env=self.environment, timeout=deadline(seconds))
 

@@ -63,21 +63,30 @@ BUILTIN = (Licence, """
 _HEAD = 'HEAD: Final = "{}"'
 
 
+def add_revision(package: Path) -> str:
+    """Make a copy of this package the next release's.
+
+    :returns: its revision.
+    """
+    revision = f"{int(schema.HEAD) + 1:04}"
+    storage = package / "storage" / "schema"
+    migration = _MIGRATION.format(revision=revision, before=schema.HEAD)
+    (storage / "migrations" / "versions" / f"{revision}_next.py").write_text(migration)
+    _replace(storage / "schema.py", _HEAD.format(schema.HEAD), _HEAD.format(revision))
+    _replace(package / "model" / "entities.py", _FIELD, _NEW_FIELD + _FIELD)
+    _replace(package / "model" / "entities.py", _BUILTIN, _NEW_KIND)
+    return revision
+
+
 class NextRelease:
     """The package of the next release, in a folder that is to be on ``PYTHONPATH``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.revision = f"{int(schema.HEAD) + 1:04}"
         source = Path(watcher_sync.__file__).parent
         package = folder / source.name
         shutil.copytree(source, package)  # with what is compiled, which is valid for the copies
-        storage = package / "storage" / "schema"
-        migration = _MIGRATION.format(revision=self.revision, before=schema.HEAD)
-        (storage / "migrations" / "versions" / f"{self.revision}_next.py").write_text(migration)
-        _replace(storage / "schema.py", _HEAD.format(schema.HEAD), _HEAD.format(self.revision))
-        _replace(package / "model" / "entities.py", _FIELD, _NEW_FIELD + _FIELD)
-        _replace(package / "model" / "entities.py", _BUILTIN, _NEW_KIND)
+        self.revision = add_revision(package)
         self._describe()
 
     def _describe(self) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 import textwrap
@@ -22,3 +23,14 @@ def commands(page: str, program: str) -> list[list[str]]:
     """The command lines of a page that begin with a program."""
     lines = (line.strip() for line in (DOCUMENTATION / page).read_text().splitlines())
     return [shlex.split(line) for line in lines if line.startswith(f"{program} ")]
+
+
+def steps(page: str) -> list[tuple[str, list[list[str]]]]:
+    """The numbered steps of a page: the text of each in one line, and the command lines of its literal block."""
+    found = []
+    for part in re.split(r"^#\. ", (DOCUMENTATION / page).read_text(), flags=re.MULTILINE)[1:]:
+        first, *rest = part.splitlines()
+        lines = [first, *itertools.takewhile(lambda line: not line or line.startswith(" "), rest)]
+        text, _, block = "\n".join(lines).partition("::\n")
+        found.append((" ".join(text.split()), [shlex.split(line) for line in block.splitlines() if line.strip()]))
+    return found

@@ -101,9 +101,12 @@ class Record:
 
 
 @contextlib.contextmanager
-def recording(*, seconds: float = 0.0) -> Iterator[Record]:
-    """A receiver in a thread of its own, which answers 200 after so many seconds."""
-    record = Record()
+def recording(record: Record | None = None, *, seconds: float = 0.0) -> Iterator[Record]:
+    """A receiver in a thread of its own, which answers 200 after so many seconds.
+
+    :param record: has what it gets; None: a new one.
+    """
+    record = record or Record()
     record.seconds = seconds
     started, loop = threading.Event(), asyncio.new_event_loop()
     stop = asyncio.Event()
