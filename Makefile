@@ -101,7 +101,7 @@ constraints:
 	rm -rf build/constraints
 	$(PYTHON) -m venv build/constraints
 	build/constraints/bin/python -m pip install --quiet --upgrade $(DEVELOPMENT) --requirement doc/requirements.txt tox tox-uv keystone \
-	  --requirement release-requirements.txt \
+	  --requirement release-requirements.txt --requirement deploy-requirements.txt \
 	  --editable '.[demo,nkeys]'
 	{ echo '# SPDX-License-Identifier: Apache-2.0'; \
 	  echo '# Written by "make constraints": the versions that the checks and tests run with.'; \

@@ -62,10 +62,6 @@ def behind_nginx(api: httpx.Client, folder: Path) -> Iterator[tuple[httpx.Client
 
     :returns: a client of it, and what verifies its certificate.
     """
-    try:
-        nginx = tool("nginx")
-    except CannotEnsure as exc:
-        pytest.fail(str(exc), pytrace=False)
     port, authority = free_port(), trustme.CA()
     certificate = authority.issue_cert("localhost")
     certificate.cert_chain_pems[0].write_to_path(folder / "api.pem")
@@ -80,12 +76,26 @@ def behind_nginx(api: httpx.Client, folder: Path) -> Iterator[tuple[httpx.Client
     ):
         assert documented_text in text
         text = text.replace(documented_text, text_here)
-    (folder / "example.conf").write_text(text)
+    client = httpx.Client(base_url=f"https://localhost:{port}", timeout=deadline(60), verify=trust)
+    with client, nginx_with(text, folder, client):
+        yield client, trust
+
+
+@contextlib.contextmanager
+def nginx_with(server: str, folder: Path, client: httpx.Client) -> Iterator[None]:
+    """Run nginx, from its first answer to the client on.
+
+    :param server: what its ``conf.d`` has.
+    """
+    try:
+        nginx = tool("nginx")
+    except CannotEnsure as exc:
+        pytest.fail(str(exc), pytrace=False)
+    (folder / "example.conf").write_text(server)
     (folder / "nginx.conf").write_text(_NGINX_CONF.format(folder=folder, user=pwd.getpwuid(os.geteuid()).pw_name))
     command: list[str | Path] = [nginx, "-p", folder, "-e", "stderr", "-c", folder / "nginx.conf"]
-    client = httpx.Client(base_url=f"https://localhost:{port}", timeout=deadline(60), verify=trust)
-    with client, running(command, folder / "nginx.log", client):
-        yield client, trust
+    with running(command, folder / "nginx.log", client):
+        yield
 
 
 @contextlib.contextmanager

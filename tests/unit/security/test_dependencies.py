@@ -46,6 +46,7 @@ _FILES = [
     "test-requirements.txt",
     "lint-requirements.txt",
     "release-requirements.txt",
+    "deploy-requirements.txt",
     "doc/requirements.txt",
 ]
 _PROTO = "proto-requirements.txt"

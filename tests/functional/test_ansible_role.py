@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Ansible role of ``contrib``: its example playbook, applied to this machine below a folder of the test.
+
+PostgreSQL, RabbitMQ, Keystone and nginx are real. systemd does not run here, so the command lines of the units do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sa
+import trustme
+
+from tests.functional.executables import BIN
+from tests.functional.security.keystone import Keystone, running_keystone
+from tests.functional.security.serving import nginx_with
+from tests.rabbitmq_publisher import Publisher
+from tests.services.ensure import tool, url_of
+from tests.services.rabbitmq import RabbitMQNode, private_rabbitmq_node
+from tests.services.servers import free_port
+from tests.source_copy import ROOT, copy_source
+from tests.waiting import deadline, wait_until
+from watcher_sync.testing.nova.cloud import CloudSimulator
+
+CONTRIB = ROOT / "contrib" / "ansible-watcher-sync"
+DATABASE = f"watcher_sync_{os.getpid()}"
+VHOST = "nova/cell1"
+PASSWORD = "p@ss/w\\o'rd$1"
+"""Of all accounts: with what URLs, SQL and the configuration write in another way."""
+
+# The first test of the machine includes the installation of Keystone and of the package.
+pytestmark = [pytest.mark.rare, pytest.mark.timeout(900)]
+
+
+def run(*command: object, folder: Path, **environment: str) -> str:
+    """:returns: what the command printed. :raises AssertionError: it failed; the text is what it printed."""
+    done = subprocess.run(
+        [str(word) for word in command], cwd=folder, env={**os.environ, **environment},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=deadline(400), check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+class Site:
+    """This machine as the one host of an inventory, with all paths below a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = folder / "root"
+        self.port = free_port()
+        self.environment = {
+            "PATH": f"{BIN}:/usr/lib/rabbitmq/bin:{os.environ['PATH']}",
+            "LC_ALL": "C.UTF-8", "ANSIBLE_HOME": str(folder / "ansible"), "ANSIBLE_NOCOLOR": "1",
+        }  # fmt: skip
+        (folder / "hosts").write_text(
+            "[watcher_sync]\nlocalhost ansible_connection=local ansible_become=false "
+            f"ansible_python_interpreter={sys.executable}\n"
+        )
+        self.variables: dict[str, Any] = {
+            "watcher_sync_prefix": str(self.root),
+            "watcher_sync_become": False,
+            "watcher_sync_service_manager": "none",
+            "watcher_sync_services": ["engine", "api", "outlet"],
+            "watcher_sync_tls": False,
+            "watcher_sync_url": f"https://localhost:{self.port}",
+            "watcher_sync_api_port": free_port(),
+            "watcher_sync_config": {},
+            **{f"vault_{name}_password": PASSWORD for name in ("database", "rabbitmq", "keystone", "nova")},
+            **{f"watcher_sync_{name}": str(folder / name) for name in ("ca", "certificate", "certificate_key")},
+            **{f"watcher_sync_{name}": "localhost"
+               for name in ("database_server", "rabbitmq_server", "keystone_client")},
+        }  # fmt: skip
+
+    def play(self, *options: str, **variables: Any) -> str:
+        """Apply the playbook; returns what Ansible printed. :raises AssertionError: it failed."""
+        file = self.folder / "variables.json"
+        file.write_text(json.dumps({**self.variables, **variables}))
+        return run(
+            BIN / "ansible-playbook", "--inventory", "hosts", "--extra-vars", f"@{file}", *options,
+            CONTRIB / "playbook.yml", folder=self.folder, **self.environment,
+        )  # fmt: skip
+
+    def refused(self, **variables: Any) -> str:
+        """What Ansible prints when it refuses the variables."""
+        with pytest.raises(AssertionError) as caught:
+            self.play(**variables)
+        return str(caught.value)
+
+    def read(self, path: str) -> str:
+        return (self.root / path).read_text()
+
+    @contextlib.contextmanager
+    def running(self, service: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Run the command of an installed unit with its environment."""
+        unit = re.findall(
+            r"^(\w+)=(.*)$", self.read(f"etc/systemd/system/watcher-sync-{service}.service"), re.MULTILINE
+        )
+        environment = dict(value.split("=", 1) for name, value in unit if name == "Environment")
+        (command,) = (shlex.split(value) for name, value in unit if name == "ExecStart")
+        log = self.folder / f"{service}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command, env={**os.environ, **environment}, stdout=output, stderr=output, start_new_session=True
+            )
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                status = process.wait(deadline(60))
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, 9)
+                raise
+        assert (status, "Traceback" in log.read_text()) == (0, False), log.read_text()[-2000:]
+
+
+def changed(printed: str) -> list[str]:
+    """The tasks that changed something, of what Ansible printed."""
+    tasks = re.split(r"^(?:TASK|RUNNING HANDLER) \[(?:watcher_sync : )?(.*)\] \*+$", printed, flags=re.MULTILINE)
+    names = [name for name, text in zip(tasks[1::2], tasks[2::2], strict=True) if re.search("^changed:", text, re.M)]
+    assert ("changed=0" in printed) == (names == []), printed
+    return names
+
+
+@pytest.fixture
+def empty_site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+class Deployed(Site):
+    """A site with its servers; the role was run in check mode, and then applied."""
+
+    def __init__(self, folder: Path, keystone: Keystone, node: RabbitMQNode, server: sa.URL) -> None:
+        super().__init__(folder)
+        self.keystone, self.node = keystone, node
+        authority = trustme.CA()
+        certificate = authority.issue_cert("localhost")
+        authority.cert_pem.write_to_path(folder / "ca")
+        certificate.cert_chain_pems[0].write_to_path(folder / "certificate")
+        certificate.private_key_pem.write_to_path(folder / "certificate_key")
+        copy_source(folder / "source")
+        wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, folder / "source"]
+        run(*wheel, folder=folder)
+        (package,) = folder.glob("watcher_sync-*.whl")
+        self.environment |= {
+            "ERL_EPMD_PORT": node._environment()["ERL_EPMD_PORT"], "RABBITMQ_NODENAME": node.name,
+            "RABBITMQ_ERLANG_COOKIE": (node.home / ".erlang.cookie").read_text(),
+        }  # fmt: skip
+        self.variables |= {
+            "watcher_sync_package": f"watcher-sync @ {package.as_uri()}",
+            "watcher_sync_constraints": str(ROOT / "constraints.txt"),
+            "watcher_sync_database_host": f"{server.host}:{server.port or 5432}",
+            "watcher_sync_database_name": DATABASE,
+            "watcher_sync_database_admin": {
+                "PGHOST": server.host, "PGPORT": str(server.port or 5432),
+                "PGUSER": server.username, "PGPASSWORD": server.password or "",
+            },
+            "watcher_sync_rabbitmq_hosts": [node.host],
+            "watcher_sync_rabbitmq_vhost": VHOST,
+            "watcher_sync_keystone_url": keystone.url,
+            "watcher_sync_keystone_admin": keystone.environment(),
+            "watcher_sync_config": {
+                "reconcile_nova": {"enabled": False},
+                "keystone_authtoken": {"http_connect_timeout": round(deadline(30))},
+            },
+        }  # fmt: skip
+        for path in ("systemd/system", "nginx/conf.d"):  # a machine has them
+            (self.root / "etc" / path).mkdir(parents=True)
+        self.checked = self.play("--check")
+        self.after_check = ([path.name for path in self.root.rglob("*") if path.is_file()], node.ctl("list_users"))
+        self.applied = self.play("-vv")
+
+    @contextlib.contextmanager
+    def client(self) -> Iterator[httpx.Client]:
+        """A client of the API through nginx, with TLS."""
+        trust = ssl.create_default_context(cafile=str(self.folder / "ca"))
+        server = self.read("etc/nginx/conf.d/watcher-sync-api.conf")
+        (folder := self.folder / "nginx").mkdir(exist_ok=True)
+        client = httpx.Client(base_url=self.variables["watcher_sync_url"], timeout=deadline(60), verify=trust)
+        with client, nginx_with(server, folder, client):
+            yield client
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+    folder = tmp_path_factory.mktemp("ansible")
+    server = sa.make_url(url_of("postgresql"))
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with running_keystone(folder / "keystone") as keystone, private_rabbitmq_node() as node:
+        try:
+            yield Deployed(folder, keystone, node, server)
+        finally:
+            with engine.connect() as connection:
+                connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {DATABASE} (FORCE)")
+                connection.exec_driver_sql(f"DROP ROLE IF EXISTS {DATABASE}")
+
+
+def test_the_linter_passes_the_role_for_production(empty_site: Site) -> None:
+    lint = [BIN / "ansible-lint", "--offline", "--nocolor", "--strict", "--profile", "production", "."]
+    printed = run(*lint, folder=CONTRIB, **empty_site.environment)
+    assert "Passed: 0 failure(s), 0 warning(s)" in printed
+
+
+def test_the_playbook_has_no_error_of_syntax(empty_site: Site) -> None:
+    empty_site.play("--syntax-check")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("watcher_sync_service_manager", "upstart"),
+        ("watcher_sync_services", ["engine", "web"]),
+        ("watcher_sync_manage", ["mariadb"]),
+        ("watcher_sync_api_port", "eight"),
+        ("watcher_sync_config", "debug"),
+        ("watcher_sync_certificate", ""),
+    ],
+)
+def test_a_wrong_variable_is_refused_by_its_name(empty_site: Site, name: str, value: Any) -> None:
+    assert name in empty_site.refused(**{name: value})
+
+
+def test_tls_without_an_authority_is_refused(empty_site: Site) -> None:
+    assert "watcher_sync_ca is missing" in empty_site.refused(watcher_sync_tls=True, watcher_sync_ca="")
+
+
+def test_check_mode_names_what_it_would_make_and_makes_nothing(deployed: Deployed) -> None:
+    would = changed(deployed.checked)
+    assert {"Create the role and the database of PostgreSQL", "Install the package and gunicorn"} <= set(would)
+    files, users = deployed.after_check
+    assert files == []
+    assert "watcher_sync" not in users
+
+
+def test_files_are_for_their_readers_and_ansible_prints_no_password(deployed: Deployed) -> None:
+    etc = deployed.root / "etc" / "watcher-sync"
+    modes = {path.name: f"{path.stat().st_mode & 0o777:o}" for path in (etc, *etc.iterdir())}
+    files = ("watcher-sync.conf", "restart.sha256", "ca.pem", "api.pem", "api.key")
+    assert modes == {"watcher-sync": "750", **dict.fromkeys(files, "640")}
+    assert "changed=" in deployed.applied
+    assert PASSWORD not in deployed.applied
+    assert json.dumps(PASSWORD) not in deployed.applied
+
+
+def test_the_units_are_those_of_the_package_and_systemd_accepts_them(deployed: Deployed) -> None:
+    units = sorted((deployed.root / "etc" / "systemd" / "system").iterdir())
+    assert len(units) == 3
+    for unit in units:
+        text = unit.read_text().replace(str(deployed.root), "")
+        text = text.replace(f" --bind 127.0.0.1:{deployed.variables['watcher_sync_api_port']}", "")
+        assert text == (ROOT / "etc" / "systemd" / unit.name).read_text()
+        verify = [tool("systemd-analyze"), "verify", "--man=no", "--recursive-errors=no", unit]
+        assert run(*verify, folder=deployed.folder) == ""
+
+
+def test_the_services_answer_with_tls_and_a_token_and_the_engine_reads_the_queue(deployed: Deployed) -> None:
+    node, keystone = deployed.node, deployed.keystone
+    project = keystone.project("deployed")
+    token = keystone.token(keystone.user("deployed-admin", project, "admin"), project)
+    cloud = CloudSimulator(seed=5, hosts=3, instances=10)
+    with deployed.running("engine"), deployed.running("api"), deployed.running("outlet"), deployed.client() as client:
+
+        def answers(path: str) -> bool:
+            return client.get(path, headers={"X-Auth-Token": token}).status_code == 200
+
+        wait_until(lambda: answers("/healthcheck"), 120, "the health of the API")
+        assert client.get("/v1/instances").status_code == 401
+        queues = node.ctl("list_queues", "-p", VHOST, "name", "policy")
+        assert "watcher-sync\twatcher-sync" in queues
+        node.ctl("set_permissions", "-p", VHOST, "guest", ".*", ".*", ".*")
+        publisher = Publisher(host=node.host, vhost=VHOST)
+        publisher.publish(cloud.history(300))
+        publisher.close()
+        instance = next(iter(cloud.reported()["instance"]))
+        wait_until(lambda: answers(f"/v1/instances/{instance}"), 60, "an instance")
+        sources = client.get("/v1/sources", headers={"X-Auth-Token": token}).json()["sources"]
+    assert [(source["source"], source["state"]) for source in sources] == [("nova", "connected")]
+
+
+def test_the_second_application_changes_nothing(deployed: Deployed) -> None:
+    assert changed(deployed.play()) == []
+    assert changed(deployed.play("--check")) == []
+
+
+def test_only_an_option_that_sighup_does_not_change_asks_for_a_restart(deployed: Deployed) -> None:
+    config = deployed.variables["watcher_sync_config"]
+    mutable = {**config, "retention": {"journal_days": 3}, "DEFAULT": {"debug": True}}
+    printed = deployed.play(watcher_sync_manage=[], watcher_sync_config=mutable)
+    assert changed(printed) == ["Write watcher-sync.conf"]
+    immutable = {**mutable, "monitoring": {"port": 9465}}
+    printed = deployed.play(watcher_sync_manage=[], watcher_sync_config=immutable)
+    assert changed(printed) == ["Write watcher-sync.conf", "Note the other options, which need a restart"]
+
+
+def test_what_differs_on_the_servers_is_set_again(deployed: Deployed) -> None:
+    deployed.node.ctl("clear_policy", "-p", VHOST, "watcher-sync")
+    deployed.node.ctl("set_permissions", "-p", VHOST, "watcher_sync", "", "", "")
+    printed = deployed.play(watcher_sync_url="https://other.example.com:8443")
+    assert set(changed(printed)) >= {
+        "Set the permissions",
+        "Set the limits of the queues",
+        "Create the endpoints, or give them the URL",
+        "Write the server of nginx",
+    }
+    assert "listen 8443 ssl;\n    server_name other.example.com;" in deployed.read(
+        "etc/nginx/conf.d/watcher-sync-api.conf"
+    )
+
+
+def test_with_tls_a_database_without_a_verified_certificate_is_refused(deployed: Deployed) -> None:
+    printed = deployed.refused(watcher_sync_tls=True, watcher_sync_manage=[])
+    assert "Compare the schema with that of the release" in printed.split("TASK [")[-1]
+    authority = f"{deployed.root}/etc/watcher-sync/ca.pem"
+    config = deployed.read("etc/watcher-sync/watcher-sync.conf")
+    assert f"?sslmode=verify-full&sslrootcert={authority}\n" in config
+    assert f"[oslo_messaging_rabbit]\nssl = True\nssl_ca_file = {authority}\n" in config
