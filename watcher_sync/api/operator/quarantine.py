@@ -16,7 +16,7 @@ import msgspec
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import not_found
-from watcher_sync.api.http.rules import ADMIN
+from watcher_sync.api.http.rules import ADMIN, ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.service import Service
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.replay import decoded_again
@@ -230,7 +230,7 @@ class ParkedList:
         self._parked = ParkedEvents(service.store)
         self.on_get = operation(
             summary="List parked events, without their bodies",
-            rule=Rule("parked:list", ADMIN),
+            rule=Rule("parked:list", ADMIN_OR_SYSTEM_READER),
             query=schemas.paging(service.max_limit)
             | {"marker": schemas.SEQ | {"default": 0, "description": "The page begins after this id."}},
             responses={200: Answer(schemas.collection("parked", _PARKED_ENTRY))},
