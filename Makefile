@@ -75,7 +75,7 @@ test: $(BIN)/tox
 	  $(BIN)/tox run-parallel -e py3,pep8,docs --parallel 3 --parallel-live
 
 release-test: $(BIN)/tox
-	$(BIN)/tox -e rare,faults,upgrade,contract,watcher,real-nova,real-cinder,real-ironic
+	$(BIN)/tox -e wheels,rare,faults,upgrade,contract,watcher,real-nova,real-cinder,real-ironic
 
 bench: $(BIN)/tox
 	$(BIN)/tox -e benchmarks

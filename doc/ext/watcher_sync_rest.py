@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Sphinx directive ``.. rest-reference::``: every operation of the REST API, from its OpenAPI document.
+"""The Sphinx directives of the REST API.
+
+``.. rest-reference::``
+    Every operation, from the OpenAPI document.
+
+``.. policy-rules::``
+    Every rule of the policy, with its persona.
 
 The document is made of the built-in kinds with authentication by Keystone, without a database and without network.
 Operations that exist for every kind are described once, under ``/v1/{kinds}``.
@@ -22,7 +28,7 @@ from sphinx.util.docutils import SphinxDirective
 from watcher_sync.api.http import openapi
 from watcher_sync.api.http.versions import release
 from watcher_sync.api.service import Service
-from watcher_sync.assembly.api import make_routes
+from watcher_sync.assembly.api import list_rules, make_routes
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.model.entities import builtin_kinds
@@ -95,6 +101,26 @@ class RestReference(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         self.content = StringList(list(page_lines(openapi_document())), source=type(self).__name__)
         return self.parse_content_to_nodes(allow_section_headings=True)
+
+
+class PolicyRules(SphinxDirective):
+    """``.. policy-rules::``"""
+
+    has_content = False
+
+    def run(self) -> list[nodes.Node]:
+        self.content = StringList(list(rule_lines()), source=type(self).__name__)
+        return self.parse_content_to_nodes()
+
+
+def rule_lines() -> Iterator[str]:
+    """A table of the rules, each with its lowest persona and the reason, without the rules that are personas."""
+    rows = []
+    for rule in sorted(list_rules(), key=lambda rule: rule.name):
+        text = rule.description.rpartition(" For ")[2]
+        if text != rule.description:
+            rows.append((f"``{rule.name}``", *text.rstrip(".").split(", because ")))
+    yield from table(("Rule", "Persona", "Because"), rows, widths="34 26 40")
 
 
 def page_lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -181,5 +207,6 @@ def _escaped(text: str) -> str:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
+    app.add_directive("policy-rules", PolicyRules)
     app.add_directive("rest-reference", RestReference)
     return {"version": "1", "parallel_read_safe": True}

@@ -182,7 +182,7 @@ def _run(
     os.setsid()
     if ready is not None:
         ready.close()
-    multiprocessing.set_start_method("fork", force=True)  # as in a process that no fork server started
+    multiprocessing.set_start_method(None, force=True)  # the default, as in a process that no fork server started
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

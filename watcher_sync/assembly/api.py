@@ -232,4 +232,4 @@ def list_rules() -> list[policy.RuleDefault]:
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", "sqlite://", group="database")
     store = Store(database.open_database(conf), builtin_kinds())
-    return rules_of(openapi.operations(make_routes(Service(conf, store), Dispatcher([]))))
+    return rules_of(openapi.operations(make_routes(Service(conf, store), load_handlers(conf))))

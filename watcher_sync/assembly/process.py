@@ -218,6 +218,21 @@ _OF_WORKERS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """The signals that a worker process handles."""
 
 
+def make_manager(stop_seconds: int) -> cotyledon.ServiceManager:
+    """A manager whose workers are forks of this process, which the default of multiprocessing is before Python 3.14.
+
+    They have what was prepared before the fork, and the signals that :func:`run_workers` holds back.
+
+    :param stop_seconds: the time that a worker has to end.
+    """
+    import multiprocessing  # only masters have workers
+
+    import cotyledon
+
+    fork = multiprocessing.get_context("fork")
+    return cotyledon.ServiceManager(graceful_shutdown_timeout=stop_seconds, mp_context=fork)
+
+
 def run_workers(manager: cotyledon.ServiceManager, in_hand: Callable[[], str] | None = None) -> None:
     """Run the worker processes of a manager until SIGTERM. Each end that nothing asked for is logged.
 

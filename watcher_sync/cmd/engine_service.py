@@ -86,7 +86,7 @@ def main(conf: cfg.ConfigOpts, started_at: float) -> int:
     engine.store.dispose()
     engine.lease.close()
     guru_report.forward_signal()
-    manager = cotyledon.ServiceManager(graceful_shutdown_timeout=conf.engine.graceful_shutdown_timeout + 5)
+    manager = process.make_manager(conf.engine.graceful_shutdown_timeout + 5)
     manager.add(EngineService, workers=1, args=(conf, started_at))
     process.run_workers(manager, lambda: in_hand(path_of(conf.state_path, conf.engine.group)))
     return 0

@@ -151,7 +151,7 @@ def main(conf: cfg.ConfigOpts, started_at: float) -> int:
         check_ports(conf, [conf.outlet_watch.monitoring_port], "[outlet_watch] monitoring_port")
     if conf.outlets.enabled and conf.outlets.monitoring_port:
         check_ports(conf, [conf.outlets.monitoring_port], "[outlets] monitoring_port")
-    manager = cotyledon.ServiceManager(graceful_shutdown_timeout=_STOP_SECONDS + 5)
+    manager = process.make_manager(_STOP_SECONDS + 5)
     if conf.outlet_webhook.enabled:
         manager.add(WebhookService, workers=conf.outlet_webhook.workers, args=(conf, started_at))
     if conf.outlets.enabled:

@@ -120,7 +120,10 @@ _HEARTBEAT: schemas.Schema = {
 
 
 _FORCE_END = Rule(
-    "vnf_instances:force_end_operation", PROJECT_MANAGER, "End an operation of another owner, without its secret."
+    "vnf_instances:force_end_operation",
+    PROJECT_MANAGER,
+    "End an operation of another owner, without its secret.",
+    "it ends what a member began, which no other member may",
 )
 
 _NEEDS_SECRET = f"The header {SECRET} must have the operation's secret; otherwise the answer is 403."

@@ -145,11 +145,13 @@ class WritableVnfInstance(WritableKind):
                 f"{kind.plural}:unmapped_namespace",
                 ADMIN,
                 "Register a VNF instance in a namespace that the configuration maps to no project.",
+                "the instance shows pods that belong to no project",
             ),
             Rule(
                 f"{kind.plural}:foreign_namespace",
                 ADMIN,
                 "Register a VNF instance in a namespace that the configuration maps to another project.",
+                "the instance shows the pods of the other project",
             ),
         )
 

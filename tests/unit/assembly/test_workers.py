@@ -41,7 +41,8 @@ class Worker(cotyledon.Service):
         os.kill(os.getpid(), 40)
 
 
-manager = cotyledon.ServiceManager()
+multiprocessing.set_start_method("forkserver")  # the default since Python 3.14
+manager = process.make_manager(60)
 manager.add(Worker, workers=1)
 process.run_workers(manager, lambda: "one event")
 """

@@ -66,7 +66,7 @@ TABLE = {
     "GET /v1/drifts": ("drifts:list", BOTH, LIST),
     "GET /v1/leases": ("vnf_instances:operations", BOTH, LIST),
     "GET /v1/quarantine_reasons": ("quarantine:list", BOTH, ADMIN),
-    "GET /v1/parked": ("parked:list", BOTH, ADMIN),
+    "GET /v1/parked": ("parked:list", BOTH, HOSTS),
     "GET /v1/quarantine": ("quarantine:list", BOTH, ADMIN),
     "GET /v1/quarantine/{event_id}": ("quarantine:show", BOTH, ADMIN),
     "DELETE /v1/quarantine/{event_id}": ("quarantine:drop", BOTH, DROP),

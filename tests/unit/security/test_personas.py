@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
+
+import msgspec
 import pytest
 from keystonemiddleware.fixture import AuthTokenFixture
 from oslo_policy import policy
 
 from tests.unit.api.conftest import conf, store  # noqa: F401 - fixtures
+from tests.unit.documentation.test_references import extension
 from tests.unit.security.callers import OTHER, OWN, Api
-from watcher_sync.api.http import openapi
+from watcher_sync.api.http import openapi, rules
+from watcher_sync.api.http.operation import Rule
 from watcher_sync.api.http.request_context import ContextFactory
 from watcher_sync.api.http.rules import rules_of
 from watcher_sync.api.service import Service
@@ -36,9 +42,7 @@ RULES = {
     "vnf_instances:unmapped_namespace": ADMIN,
     "vnf_instances:foreign_namespace": ADMIN,
     "vnf_instances:force_end_operation": MANAGE,
-    **dict.fromkeys(
-        ("quarantine:list", "quarantine:show", "quarantine:drop", "quarantine:replay", "parked:list"), ADMIN
-    ),
+    **dict.fromkeys(("quarantine:list", "quarantine:show", "quarantine:drop", "quarantine:replay"), ADMIN),
     **{f"events:create:{dialect}": BRING for dialect in ("dcm", "federation", "kubernetes", "nova")},
     **{
         f"{plural}:{what}": SEE
@@ -46,8 +50,8 @@ RULES = {
         for what in ("list", "show", "history")
     },
     **dict.fromkeys(
-        ("compute_model:show", "engines:list", "outlets:list", "outlets:show", "sources:list", "sources:show",
-         "states:list", "topology:show", "all_projects", "admin_only_fields"),
+        ("compute_model:show", "engines:list", "outlets:list", "outlets:show", "parked:list", "sources:list",
+         "sources:show", "states:list", "topology:show", "all_projects", "admin_only_fields"),
         SEE,
     ),
     **{
@@ -75,12 +79,32 @@ RULES = {
 NAMED = {"admin_required", "service_role", "system_reader", "project_reader", "project_member", "project_manager"}
 EVERYBODY = {"page:show", "versions:show", "login:create", "schemas:list", "schemas:show"}
 
+PERSONAS = [
+    (ADMIN, "admin"),
+    (BRING, "service"),
+    (SEE, "reader of the system"),
+    (READ, "reader of the project or of the system"),
+    (WRITE, "member of the project"),
+    (MANAGE, "manager of the project"),
+    (EVERYBODY, "everybody, without a token"),
+]
+"""(Who may, how the description of a rule names the lowest of them)."""
+
+RAW = {"quarantine:list", "quarantine:show"}
+"""The rules that read and are for no reader: their answers have parts of payloads. The page of the API says so."""
+
+PAGE = pathlib.Path(__file__).parents[3] / "doc/source/admin/api.rst"
+
 
 @pytest.fixture
-def contexts(conf, store):  # noqa: F811
-    operations = openapi.operations(make_routes(Service(conf, store), load_handlers(conf)))
-    rules = rules_of((template, method, op) for template, method, op in operations)
-    return ContextFactory(conf, rules, "keystone"), {rule.name for rule in rules}
+def operations(conf, store):  # noqa: F811
+    return list(openapi.operations(make_routes(Service(conf, store), load_handlers(conf))))
+
+
+@pytest.fixture
+def contexts(conf, operations):  # noqa: F811
+    rules = rules_of(operations)
+    return ContextFactory(conf, rules, "keystone"), {rule.name: rule.description for rule in rules}
 
 
 def context(factory, roles, *, project_id=None, system=False):
@@ -93,7 +117,44 @@ def context(factory, roles, *, project_id=None, system=False):
 
 
 def test_each_rule_of_the_policy_is_in_the_table(contexts):
-    assert contexts[1] == {*RULES, *NAMED, *EVERYBODY}
+    assert set(contexts[1]) == {*RULES, *NAMED, *EVERYBODY}
+
+
+def test_the_description_of_each_rule_says_for_which_persona_it_is_and_why(contexts):
+    named = {id(who): name for who, name in PERSONAS}
+    for rule, description in contexts[1].items():
+        if rule in NAMED:
+            assert description.startswith("The persona ")
+        else:
+            who = RULES.get(rule, EVERYBODY)
+            assert re.search(rf"[.] For {named[id(who)]}, because [^.]+[.]$", description), (rule, description)
+
+
+def test_a_rule_without_a_persona_or_without_a_reason_is_refused(operations):
+    template, method, op = operations[0]
+    for rule, missing in (
+        (Rule("things:drop", rules.ADMIN), "needs a reason"),
+        (Rule("things:list", rules.EVERYBODY), "needs a reason"),
+        (Rule("things:list", "role:reader", reason="it is new"), "no persona"),
+    ):
+        with pytest.raises(TypeError, match=missing):
+            rules_of([(template, method, msgspec.structs.replace(op, rules=(rule,)))])
+
+
+def test_the_table_of_the_documentation_names_the_persona_of_each_rule():
+    lines = "\n".join(extension("watcher_sync_rest").rule_lines())
+    assert ".. policy-rules::" in PAGE.read_text()
+    for who, name in PERSONAS:
+        for rule in EVERYBODY if who is EVERYBODY else [rule for rule in RULES if RULES[rule] is who]:
+            assert f"   * - ``{rule}``\n     - {name}\n" in lines, rule
+
+
+def test_what_reads_is_for_readers_and_the_page_names_each_exception(operations):
+    reading = {rule.name for _, method, op in operations if method == "get" for rule in (*op.rules, *op.more_rules)}
+    assert len(reading) > 50
+    assert {name for name in reading - EVERYBODY if RULES[name] is not SEE and RULES[name] is not READ} == RAW
+    (exceptions,) = (text for text in PAGE.read_text().split("\n\n") if text.startswith("*What no reader reads.*"))
+    assert set(re.findall("``([^`]+)``", exceptions)) == RAW
 
 
 @pytest.mark.parametrize("roles", [IMPLIED, {role: (role,) for role in ROLES}], ids=["implied", "alone"])

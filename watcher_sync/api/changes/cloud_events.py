@@ -131,10 +131,10 @@ class WritableEvents(Events):
 def _rule(dialect: str) -> Rule:
     """The rule of the policy that the caller needs for the events of a dialect."""
     if dialect == OTHER:
-        what, default = "of types that no handler declares", ADMIN
+        what, default, reason = "of types that no handler declares", ADMIN, "no publisher is known for them"
     else:
-        what, default = f"of the handler {dialect}", ADMIN_OR_SERVICE
-    return Rule(f"events:create:{dialect}", default, f"Apply CloudEvents {what}.")
+        what, default, reason = f"of the handler {dialect}", ADMIN_OR_SERVICE, "a publisher of events is a service"
+    return Rule(f"events:create:{dialect}", default, f"Apply CloudEvents {what}.", reason)
 
 
 def _in_lower_case(document: Any) -> Any:

@@ -29,7 +29,9 @@ class ProviderBindingItem(EntityItem):
         self._writer = writer
         self.on_delete = operation(
             summary="Reset the binding of a source to a provider",
-            rule=Rule(f"{collection.kind.plural}:delete", ADMIN),
+            rule=Rule(
+                f"{collection.kind.plural}:delete", ADMIN, reason="it lets another source speak for the provider"
+            ),
             responses={204: Answer(None, "The binding is deleted")},
             errors=(404,),
             tag=collection.kind.plural,

@@ -70,7 +70,9 @@ class Rule(msgspec.Struct, frozen=True):
     name: str
     default: str
     description: str = ""
-    """For operators; by default the summaries of its operations."""
+    """What it allows, for operators; by default the summaries of its operations."""
+    reason: str = ""
+    """Why its personas have it, as text after "because"; empty: the usual reason of the default."""
 
 
 class Answer(msgspec.Struct, frozen=True):

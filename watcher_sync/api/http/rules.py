@@ -40,6 +40,17 @@ PROJECT_MEMBER: Final = "rule:project_member or rule:admin_required"
 PROJECT_MANAGER: Final = "rule:project_manager or rule:admin_required"
 """For what a project's members may not do to each other."""
 
+_PERSONAS: Final = {
+    EVERYBODY: ("everybody, without a token", ""),
+    ADMIN: ("admin", ""),
+    ADMIN_OR_SERVICE: ("service", ""),
+    ADMIN_OR_SYSTEM_READER: ("reader of the system", "it shows what belongs to no project, or to all"),
+    PROJECT_READER: ("reader of the project or of the system", "it shows what belongs to a project"),
+    PROJECT_MEMBER: ("member of the project", "it writes what belongs to a project"),
+    PROJECT_MANAGER: ("manager of the project", ""),
+}
+"""Default -> (its lowest persona, the reason of the rules that declare none; empty: each must declare its own)."""
+
 ALL_PROJECTS: Final = "all_projects"
 """The rule of callers who see the entities of every project."""
 
@@ -53,29 +64,38 @@ _READERS: Final = "role:reader or role:member or role:manager"
 def base_rules() -> list[policy.RuleDefault]:
     """The named rules with their defaults."""
     return [
-        _rule("admin_required", "role:admin", "Administrators."),
-        _rule("service_role", "role:service", "Other services, such as the publisher of a control plane's events."),
-        _rule("system_reader", f"({_READERS}) and system_scope:all", "Readers of the whole system."),
+        _rule("admin_required", "role:admin", "The persona admin, which does everything in every project."),
+        _rule(
+            "service_role", "role:service", "The persona service, such as the publisher of a control plane's events."
+        ),
+        _rule(
+            "system_reader",
+            f"({_READERS}) and system_scope:all",
+            "The persona reader of the system, which reads what belongs to any project or to none.",
+        ),
         _rule(
             "project_reader",
             f"({_READERS}) and project_id:%(project_id)s",
-            "Readers of the project that the entity belongs to.",
+            "The persona reader of the project that the entity belongs to.",
         ),
         _rule(
             "project_member",
             "(role:member or role:manager) and project_id:%(project_id)s",
-            "Members of the project that the entity belongs to.",
+            "The persona member of the project that the entity belongs to.",
         ),
         _rule(
             "project_manager",
             "role:manager and project_id:%(project_id)s",
-            "Managers of the project that the entity belongs to.",
+            "The persona manager of the project that the entity belongs to.",
         ),
-        _rule(ALL_PROJECTS, ADMIN_OR_SYSTEM_READER, "See the entities of every project."),
+        _rule(
+            ALL_PROJECTS, ADMIN_OR_SYSTEM_READER, f"See the entities of every project. {_for(ADMIN_OR_SYSTEM_READER)}"
+        ),
         _rule(
             ADMIN_ONLY_FIELDS,
             ADMIN_OR_SYSTEM_READER,
-            "See the fields that tell of hosts, such as the host of an instance; filter and sort by them.",
+            "See the fields that tell of hosts, such as the host of an instance; filter and sort by them. "
+            + _for(ADMIN_OR_SYSTEM_READER, "hosts belong to no project"),
         ),
     ]
 
@@ -88,7 +108,7 @@ def rules_of(operations: Iterable[tuple[str, str, RestOperation]]) -> list[polic
     """Returns the named rules, and one default for each rule that an operation names.
 
     :param operations: (URI template, method, operation).
-    :raises TypeError: when two operations name one rule with different defaults.
+    :raises TypeError: when two operations name one rule with different defaults, or one has no persona or reason.
     """
     defaults: dict[str, Rule] = {}
     named: dict[str, list[tuple[str, str, RestOperation]]] = {}
@@ -100,12 +120,26 @@ def rules_of(operations: Iterable[tuple[str, str, RestOperation]]) -> list[polic
     return [*base_rules(), *(_documented(defaults[name], uses) for name, uses in named.items())]
 
 
+def _for(default: str, reason: str = "") -> str:
+    """The sentence that says for which persona a rule is, and why.
+
+    :param reason: what the rule declares.
+    :raises TypeError: when nothing says it.
+    """
+    if default not in _PERSONAS:
+        raise TypeError(f"no persona has the default {default!r}")
+    persona, usual = _PERSONAS[default]
+    if not (reason or usual):
+        raise TypeError(f"a rule for {persona} needs a reason")
+    return f"For {persona}, because {reason or usual}."
+
+
 def _documented(rule: Rule, uses: list[tuple[str, str, RestOperation]]) -> policy.DocumentedRuleDefault:
     summaries = "; ".join(dict.fromkeys(operation.summary for _, _, operation in uses)) + "."
     return policy.DocumentedRuleDefault(
         name=rule.name,
         check_str=rule.default,
-        description=rule.description or summaries,
+        description=f"{rule.description or summaries} {_for(rule.default, rule.reason)}",
         operations=[{"path": template, "method": method.upper()} for template, method, _ in uses],
         scope_types=None if rule.default == EVERYBODY else SCOPES,
     )

@@ -19,7 +19,7 @@ from watcher_sync.model.kinds import Kind, Relation
 LOGIN = "/v1/login"
 """The path of the login; the link ``login`` of a version names it, if the API offers one."""
 
-_RULE = Rule("versions:show", EVERYBODY)
+_RULE = Rule("versions:show", EVERYBODY, reason="it describes the release, and nothing of the cloud")
 
 _REFERENCE: Final[Schema] = {
     "type": "object",

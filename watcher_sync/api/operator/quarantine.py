@@ -16,13 +16,15 @@ import msgspec
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import not_found
-from watcher_sync.api.http.rules import ADMIN
+from watcher_sync.api.http.rules import ADMIN, ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.service import Service
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.replay import decoded_again
 from watcher_sync.model.changes import Outcome
 from watcher_sync.storage.stored.parking import ParkedEvents
 from watcher_sync.storage.stored.quarantine import NoSuchEvent, Quarantine
+
+_LIST = Rule("quarantine:list", ADMIN, reason="a reason quotes the refused value, which may be a secret of any project")
 
 _STORED: schemas.Schema = {
     "id": {"type": "integer"},
@@ -116,7 +118,7 @@ class QuarantineList:
         self._quarantine = Quarantine(service.store)
         self.on_get = operation(
             summary="List quarantined events, without their bodies",
-            rule=Rule("quarantine:list", ADMIN),
+            rule=_LIST,
             query=schemas.paging(service.max_limit)
             | {
                 "marker": schemas.SEQ | {"description": "The page begins after this id."},
@@ -153,7 +155,7 @@ class QuarantinedEvent:
 
     @operation(
         summary="Show a quarantined event with its body",
-        rule=Rule("quarantine:show", ADMIN),
+        rule=Rule("quarantine:show", ADMIN, reason="the body may have secrets of any project"),
         responses={200: Answer(_WHOLE)},
         errors=(404,),
         tag="quarantine",
@@ -165,7 +167,7 @@ class QuarantinedEvent:
 
     @operation(
         summary="Drop a quarantined event",
-        rule=Rule("quarantine:drop", ADMIN),
+        rule=Rule("quarantine:drop", ADMIN, reason="the event is lost to every project"),
         responses={204: Answer(None, "The event is deleted")},
         errors=(404,),
         tag="quarantine",
@@ -187,7 +189,7 @@ class QuarantineReplay:
     @operation(
         summary="Apply a quarantined event again",
         description="An event that is refused again stays in quarantine as it was, with the new reason.",
-        rule=Rule("quarantine:replay", ADMIN),
+        rule=Rule("quarantine:replay", ADMIN, reason="the event may change every project"),
         responses={200: Answer(_REPLAYED, "The outcome")},
         errors=(404,),
         tag="quarantine",
@@ -211,7 +213,7 @@ class QuarantineReasons:
         self._quarantine = Quarantine(service.store)
         self.on_get = operation(
             summary="Count quarantined events by reason and source",
-            rule=Rule("quarantine:list", ADMIN),
+            rule=_LIST,
             query={"limit": schemas.limit(service.max_limit, "The maximum number of reasons.")},
             responses={200: Answer(_REASONS)},
             tag="quarantine",
@@ -230,7 +232,7 @@ class ParkedList:
         self._parked = ParkedEvents(service.store)
         self.on_get = operation(
             summary="List parked events, without their bodies",
-            rule=Rule("parked:list", ADMIN),
+            rule=Rule("parked:list", ADMIN_OR_SYSTEM_READER),
             query=schemas.paging(service.max_limit)
             | {"marker": schemas.SEQ | {"default": 0, "description": "The page begins after this id."}},
             responses={200: Answer(schemas.collection("parked", _PARKED_ENTRY))},

@@ -88,7 +88,7 @@ class LoginResource:
         self.on_post = operation(
             summary="Log in with user and password",
             description="Gives a token of Keystone for a project or for the system.",
-            rule=Rule("login:create", EVERYBODY),
+            rule=Rule("login:create", EVERYBODY, reason="a caller has no token before the login"),
             body=Body({JSON: _LOGIN}, max_bytes=MAX_BODY_BYTES),
             responses={200: Answer(_TOKEN, "The token")},
             errors=(401, 404),

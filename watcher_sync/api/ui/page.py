@@ -65,7 +65,7 @@ MEDIA_TYPES = {
     "txt": "text/plain",
 }
 
-_RULE = Rule("page:show", EVERYBODY)
+_RULE = Rule("page:show", EVERYBODY, reason="it is a file of the package, and asks for the token itself")
 
 
 class Asset(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from watcher_sync.log.schemas import DIALECT, FORMATS, address_of, message_schem
 from watcher_sync.model.kinds import Kinds
 
 _TAG = "schemas"
+_REASON = "it describes messages of the release, and nothing of the cloud"
 _ENTRIES: Schema = {
     "type": "object",
     "required": ["schemas"],
@@ -55,7 +56,7 @@ class SchemaList:
 
     @operation(
         summary="List the schemas of published messages",
-        rule=Rule("schemas:list", EVERYBODY),
+        rule=Rule("schemas:list", EVERYBODY, reason=_REASON),
         responses={200: Answer(_ENTRIES, "The format, the kind and the path of each schema")},
         tag=_TAG,
     )
@@ -72,7 +73,7 @@ class SchemaItem:
 
     @operation(
         summary="Show the JSON Schema of the messages of a kind in a format",
-        rule=Rule("schemas:show", EVERYBODY),
+        rule=Rule("schemas:show", EVERYBODY, reason=_REASON),
         responses={200: Answer(_SCHEMA, "The schema (draft 2020-12)")},
         errors=(404,),
         tag=_TAG,
