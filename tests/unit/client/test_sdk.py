@@ -89,9 +89,9 @@ def connected(endpoint, **options):
     return conn
 
 
-@pytest.fixture(params=["", "/v1", "/v1/"])
-def conn(url, write, request):
-    with connected(url + request.param) as conn:
+@pytest.fixture
+def conn(url, write):
+    with connected(url) as conn:
         yield conn
 
 
@@ -156,6 +156,13 @@ def waiting(observed, write):
 
 def ids(found):
     return [each.id for each in found]
+
+
+@pytest.mark.parametrize("end", ["", "/", "/v1", "/v1/"])
+def test_the_endpoint_may_end_with_the_version_and_is_not_discovered(observed, write, end):
+    with served(observed) as url, connected(url + end) as conn:
+        assert conn.watcher_sync.get_entity("instance", "i1").name == "web-1"
+    assert observed.paths == ["/v1", "/v1/instances/i1"]
 
 
 def test_a_list_has_all_pages_and_the_filters_of_the_api(conn, write):
