@@ -25,6 +25,7 @@ The client imports nothing of the engine, the model or the storage. It needs key
 ``osc``             The plugin of OpenStackClient
 ``paging``          Reads documents and the pages of lists
 ``screen``          What ``top`` and the demo draw, for every size of the terminal
+``sdk``             The service of openstacksdk, ``conn.watcher_sync``
 ``shell``           The application ``watcher-sync``: the server, the credentials, the exit status
 ``stats``           ``ModelStats``: entities of each kind, the event rate, the latest changes
 ``subscriptions``   The parts of ``Client`` for who receives changes: subscriptions, and watch topics

@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack watcher-sync`` with a real Keystone: a login, the endpoint of the catalog, the API under gunicorn."""
+"""``openstack watcher-sync`` and openstacksdk with a real Keystone: a login, the catalog, the API under gunicorn."""
 
 from __future__ import annotations
 
 import json
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import openstack
 import pytest
+from openstack import exceptions
 
 from tests.functional.client.conftest import run
 from tests.functional.security.keystone import Keystone, User, running_keystone
 from tests.functional.security.serving import documented_api
 from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
+from tests.waiting import PATIENCE_SECONDS, deadline
+from watcher_sync.client import sdk
 from watcher_sync.model.entities import builtin_kinds
 
 # The first test includes the installation of Keystone.
@@ -112,3 +117,72 @@ def test_a_catalog_without_the_service_says_what_to_register(cloud: Cloud, progr
         cloud.keystone.enable_service("watcher-sync", True)
     assert "openstack endpoint create" in message
     assert named.returncode == 0, named.stderr
+
+
+def test_openstacksdk_and_openstack_share_one_clouds_yaml(
+    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    green = cloud.keystone.project("green")
+    clouds = {
+        name: {
+            "region_name": "RegionOne",
+            "auth": {
+                "auth_url": cloud.keystone.url, "username": user.name, "password": user.password,
+                "project_name": "green", "user_domain_id": "default", "project_domain_id": "default",
+            },
+        }
+        for name, user in (
+            ("member", cloud.keystone.user("carl", green, "member")),
+            ("observer", cloud.keystone.user("dora", green, "load-balancer_observer")),
+        )
+    }  # fmt: skip
+    file = tmp_path / "clouds.yaml"
+    file.write_text(json.dumps({"clouds": clouds}))
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(file))
+
+    def of_openstack(*words: str) -> object:
+        noun = ("watcher-sync", "service", "type", "instance")
+        done = run("openstack", "--os-cloud", "member", *noun, *words, "-f", "json", OS_CLIENT_CONFIG_FILE=str(file))
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    with openstack.connect(cloud="member") as conn, openstack.connect(cloud="observer") as observer:
+        for connection in (conn, observer):
+            connection.add_service(sdk.WatcherSync())
+        service = conn.watcher_sync
+        kind, patience, absent, found = "service_type_instance", deadline(PATIENCE_SECONDS), threading.Event(), []
+
+        def is_there(entity: sdk.WatcherSyncResource | None) -> bool:
+            if entity is None:
+                absent.set()
+            return entity is not None
+
+        waiting = threading.Thread(
+            target=lambda: found.append(service.wait_for(kind, "late", is_there, timeout=patience)), daemon=True
+        )
+        waiting.start()
+        assert absent.wait(patience)
+        of_openstack("create", "vm", "--name", "late", "--spec", "{}")
+        waiting.join(patience)
+        assert (found[0].instance_name, found[0].project_id) == ("late", green)
+        assert [each.id for each in service.entities(kind)] == [found[0].id]
+        assert [row["ID"] for row in of_openstack("list")] == [found[0].id]  # type: ignore[attr-defined]
+        assert service.find_entity(kind, "late") == service.get_entity(kind, found[0].id) == found[0]
+        assert service.find_entity(kind, "early") is None
+
+        made = service.create_subscription(found[0], name="one", callback_url="https://receiver.example.com/")
+        assert [each.id for each in service.subscriptions()] == [made.id]
+        service.delete_subscription(found[0], "one")
+
+        with pytest.raises(exceptions.ForbiddenException, match=r"Forbidden: .*compute_nodes"):
+            list(service.entities("compute_node"))
+        with pytest.raises(exceptions.ForbiddenException, match="Forbidden"):
+            list(observer.watcher_sync.entities(kind))
+    cloud.keystone.enable_service("watcher-sync", False)
+    try:
+        with openstack.connect(cloud="member") as conn:
+            conn.add_service(sdk.WatcherSync())
+            with pytest.raises(exceptions.ServiceDisabledException, match="watcher-sync service in RegionOne"):
+                list(conn.watcher_sync.entities(kind))
+    finally:
+        cloud.keystone.enable_service("watcher-sync", True)
