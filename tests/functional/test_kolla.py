@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.resources
 import importlib.util
 import json
 import os
@@ -12,7 +13,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import kolla  # type: ignore[import-not-found]
 import pytest
 
 from tests.functional.executables import BIN
@@ -76,7 +76,7 @@ def test_the_commands_are_installed_and_kolla_accepts_the_files(name: str) -> No
     config = json.loads((CONTRIB / "config" / f"{name}.json").read_text())
     installed = {entry.name for entry in importlib.metadata.entry_points(group="console_scripts")}
     assert config["command"].split()[0] in installed
-    path = Path(kolla.__file__).parent / "docker" / "base" / "set_configs.py"
+    path = Path(str(importlib.resources.files("kolla"))) / "docker" / "base" / "set_configs.py"
     spec = importlib.util.spec_from_file_location("set_configs", path)
     assert spec is not None
     assert spec.loader is not None
