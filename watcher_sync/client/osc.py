@@ -57,6 +57,8 @@ def make_client(instance: Any) -> Client:
             interface=instance.interface,
             region_name=instance.region_name,
             endpoint_override=config.get("watcher_sync_endpoint") or config.get("watcher_sync_endpoint_override"),
-            default_microversion=None if version == DEFAULT_API_VERSION else version,
+            default_microversion=config.get("watcher_sync_default_microversion")
+            if version == DEFAULT_API_VERSION
+            else version,
         )
     )

@@ -17,17 +17,20 @@ import functools
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import requests
 from openstack import exceptions, proxy, resource, service_description
 
+from watcher_sync.backoff import Backoff
 from watcher_sync.client.changes import DEFAULT_WAIT_SECONDS
 from watcher_sync.client.client import Client
-from watcher_sync.client.errors import ClientError, ProblemError
+from watcher_sync.client.errors import ClientError, ProblemError, Unavailable, Unreachable
 from watcher_sync.client.models import EventPage
 from watcher_sync.client.transport import SERVICE_TYPE
+
+_T = TypeVar("_T")
 
 
 class WatcherSyncResource(resource.Resource):
@@ -126,19 +129,21 @@ class WatcherSyncProxy(proxy.Proxy):
         """Waits until an entity is as wanted. It need not exist at the beginning.
 
         After the first read, the method waits for changes by long polls of the journal. It reads the entity again when
-        a change concerns it.
+        a change concerns it. While the API is unavailable, it retries.
 
         :param condition: attribute -> value, all of which have to match, or a function that gets the entity, or None
             while there is none.
         :param timeout: seconds.
         :returns: the entity with which the condition is met.
         :raises ResourceTimeout: when the condition is not met in time.
+        :raises SDKException: when the API refuses a request, or is unavailable at the end of the time.
+        :raises KeyError: when the condition names an attribute that the entity does not have.
         """
         deadline = time.monotonic() + timeout
         met = condition if callable(condition) else functools.partial(_has, condition)
-        with _sdk_errors():
-            page = self.client.events_page(limit=1)
-        while not met(found := self.find_entity(kind, name_or_id)):
+        retried = functools.partial(_retried, deadline)
+        page = retried(lambda: self.client.events_page(limit=1))
+        while not met(found := retried(lambda: self.find_entity(kind, name_or_id))):
             names = (name_or_id, found.id if found else name_or_id)
             is_concerned = False
             while not is_concerned:
@@ -146,14 +151,15 @@ class WatcherSyncProxy(proxy.Proxy):
                 if left <= 0:
                     why = "has not met the condition" if found else "does not exist"
                     raise exceptions.ResourceTimeout(f"{kind} {name_or_id} {why} after {timeout:g} s")
-                with _sdk_errors():
-                    page = self.client.events_page(
-                        page.next_since,
-                        wait=min(left, DEFAULT_WAIT_SECONDS),
-                        kind=kind,
-                        entity_id=found.id if found else None,
-                        epoch=page.epoch,
-                    )
+                poll = functools.partial(
+                    self.client.events_page,
+                    page.next_since,
+                    wait=min(left, DEFAULT_WAIT_SECONDS),
+                    kind=kind,
+                    entity_id=found.id if found else None,
+                    epoch=page.epoch,
+                )
+                page = retried(poll)
                 is_concerned = _concerns(page, names)
         return found
 
@@ -254,6 +260,23 @@ def _sdk_errors() -> Iterator[None]:
             raise error from exc
     except ClientError as exc:
         raise exceptions.SDKException(str(exc)) from exc
+
+
+def _retried(deadline: float, call: Callable[[], _T]) -> _T:
+    """What a call returns. While the API is unavailable, the call is repeated until the deadline.
+
+    :raises SDKException: when the API refuses it, or is unavailable at the deadline.
+    """
+    backoff = Backoff(0.5, 15.0)
+    while True:
+        try:
+            with _sdk_errors():
+                return call()
+        except exceptions.SDKException as exc:
+            pause = backoff.failed()
+            if not isinstance(exc.__cause__, (Unreachable, Unavailable)) or time.monotonic() + pause > deadline:
+                raise
+        time.sleep(pause)
 
 
 def _resource(document: Any) -> WatcherSyncResource:

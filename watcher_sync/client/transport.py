@@ -110,6 +110,7 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         wait: float = 0.0,
         confidential: bool = False,
+        is_again: bool = False,
     ) -> SuccessResponse:
         """Sends one request.
 
@@ -118,6 +119,7 @@ class Transport:
         :param body: a value that JSON can represent.
         :param wait: seconds that the request asks the API to wait.
         :param confidential: keep the request and its answer out of the debug log; one of them has a secret.
+        :param is_again: whether it is sent again with another microversion, which happens once.
         :raises ClientError: when the request fails for any reason.
         """
         sent = {
@@ -156,11 +158,12 @@ class Transport:
             raise _redirected("endpoint", response)
         if response.status_code >= 400:
             refusal = _refusal(response, content)
-            if not self._has_agreed(refusal):
+            if is_again or not self._has_agreed(refusal):
                 raise refusal
             return self.request(
-                method, path, query=query, body=body, headers=headers, wait=wait, confidential=confidential
-            )
+                method, path, query=query, body=body, headers=headers, wait=wait, confidential=confidential,
+                is_again=True,
+            )  # fmt: skip
         return SuccessResponse(response, content)
 
     def for_thread(self) -> Transport:

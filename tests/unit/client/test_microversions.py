@@ -70,6 +70,15 @@ def test_without_a_common_version_the_error_says_what_the_api_has(answering, end
     assert (caught.value.status, len(answering.asked)) == (406, 1)
 
 
+def test_two_apis_without_a_common_version_end_the_request(answering, endpoint, monkeypatch):
+    monkeypatch.setattr(transport, "NEWEST_VERSION", "1.12")
+    refused(answering, "1.0", "1.2")
+    refused(answering, "1.5", "1.12")
+    with pytest.raises(ProblemError, match=r"1\.5 to 1\.12"):
+        connected(endpoint).request("GET", "/v1/sources")
+    assert versions(answering) == ["1.12", "1.2"]
+
+
 def test_a_chosen_version_is_no_matter_of_agreement(answering, endpoint):
     refused(answering, "1.0", "1.0")
     client = connected(endpoint, "1.7")
@@ -80,8 +89,19 @@ def test_a_chosen_version_is_no_matter_of_agreement(answering, endpoint):
     assert versions(answering) == ["1.7", "1.7"]
 
 
-@pytest.mark.parametrize(("given", "chosen"), [([], NEWEST_VERSION), (["1"], NEWEST_VERSION), (["1.9"], "1.9")])
-def test_the_option_of_openstack_chooses_the_version(answering, endpoint, given, chosen, monkeypatch):
+@pytest.mark.parametrize(
+    ("given", "cloud", "chosen"),
+    [
+        ([], None, NEWEST_VERSION),
+        (["1"], None, NEWEST_VERSION),
+        (["1.9"], None, "1.9"),
+        ([], "1.7", "1.7"),
+        (["1.9"], "1.7", "1.9"),
+    ],
+)
+def test_the_option_of_openstack_or_its_cloud_chooses_the_version(
+    answering, endpoint, given, cloud, chosen, monkeypatch
+):
     monkeypatch.delenv("OS_WATCHER_SYNC_API_VERSION", raising=False)
     parser = osc.build_option_parser(argparse.ArgumentParser())
     options = parser.parse_args([word for version in given for word in ("--os-watcher-sync-api-version", version)])
@@ -92,7 +112,7 @@ def test_the_option_of_openstack_chooses_the_version(answering, endpoint, given,
         @staticmethod
         def get_configuration():
             named = {name.removeprefix("os_"): value for name, value in vars(options).items()}
-            return {**named, "watcher_sync_endpoint": endpoint}
+            return {**named, "watcher_sync_endpoint": endpoint, "watcher_sync_default_microversion": cloud}
 
     answering.will("200 OK", b'{"sources": [], "next_marker": null}', Content_Type="application/json")
     assert list(osc.make_client(Manager()).sources()) == []

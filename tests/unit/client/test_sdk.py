@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import itertools
 import json
@@ -24,6 +25,7 @@ from tests.unit.api.test_vnf_instances import DEMO
 from tests.unit.client.conftest import served
 from tests.unit.security.callers import OWN, SERVER, Api
 from tests.waiting import PATIENCE_SECONDS, deadline
+from watcher_sync.backoff import Backoff
 from watcher_sync.client import sdk
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
@@ -303,6 +305,40 @@ def test_a_change_after_the_first_read_is_not_missed(conn, write):
 
     conn.watcher_sync.wait_for("instance", "i1", is_stopped, timeout=deadline(PATIENCE_SECONDS))
     assert seen == ["active", "stopped"]
+
+
+class Restarting:
+    """Answers the first requests of each path with 503, as a proxy does while the API starts again."""
+
+    def __init__(self, application, times):
+        self._application = application
+        self.left = collections.defaultdict(lambda: times)
+
+    def __call__(self, environ, start_response):
+        path = environ["PATH_INFO"]
+        if path == "/v1" or not self.left[path]:
+            return self._application(environ, start_response)
+        self.left[path] -= 1
+        start_response("503 Service Unavailable", [("Content-Length", "0")])
+        return [b""]
+
+
+def test_an_api_that_restarts_is_waited_for(application, write, monkeypatch):
+    monkeypatch.setattr(sdk, "Backoff", lambda *_: Backoff(0.01, 0.01))
+    restarting = Restarting(application, 2)
+    with served(restarting) as url, connected(url) as conn:
+        found = conn.watcher_sync.wait_for("instance", "i1", {"state": "active"}, timeout=deadline(PATIENCE_SECONDS))
+    assert found.id == "i1"
+    assert restarting.left == {"/v1/events": 0, "/v1/instances/i1": 0}
+
+
+def test_an_api_that_is_away_at_the_end_of_the_time_is_said(application, write):
+    with (
+        served(Restarting(application, 10**6)) as url,
+        connected(url) as conn,
+        pytest.raises(exceptions.SDKException, match="503"),
+    ):
+        conn.watcher_sync.wait_for("instance", "i1", {"state": "active"}, timeout=0.2)
 
 
 def test_a_condition_that_is_met_at_once_waits_for_nothing(conn):
