@@ -15,17 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from microversion_parse import parse_version_string
-from oslo_config import cfg
 
 from watcher_sync.api.http import openapi
 from watcher_sync.api.http.microversions import VERSIONS
-from watcher_sync.api.service import Service
-from watcher_sync.assembly.api import make_routes
-from watcher_sync.conf import opts
-from watcher_sync.dispatch import Dispatcher
-from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage.database import database
-from watcher_sync.storage.writing.store import Store
+from watcher_sync.assembly.api import builtin_routes
 
 FOLDER = Path(__file__).parent / "unit" / "api" / "documents"
 
@@ -45,16 +38,7 @@ def stored(version: str) -> str:
 
 def current() -> dict[str, str]:
     """Version -> its document as it has to be stored."""
-    conf = cfg.ConfigOpts()
-    opts.register_opts(conf)
-    opts.register_database(conf)
-    conf([], default_config_files=[], default_config_dirs=[])
-    conf.set_override("connection", "sqlite://", group="database")
-    store = Store(database.open_database(conf), builtin_kinds())
-    try:
-        routes = make_routes(Service(conf, store), Dispatcher([]))
-    finally:
-        store.close()
+    routes = builtin_routes()
     return {
         version: condensed(openapi.document(routes, "", parse_version_string(version), tokens=True))
         for version in VERSIONS

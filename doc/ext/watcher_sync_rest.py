@@ -20,20 +20,14 @@ from typing import Any
 
 from docutils import nodes
 from docutils.statemachine import StringList
-from oslo_config import cfg
 from restructured_text import heading, table
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from watcher_sync.api.http import openapi
 from watcher_sync.api.http.versions import release
-from watcher_sync.api.service import Service
-from watcher_sync.assembly.api import list_rules, make_routes
-from watcher_sync.conf import opts
-from watcher_sync.dispatch import load_handlers
+from watcher_sync.assembly.api import builtin_routes, list_rules
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage.database import database
-from watcher_sync.storage.writing.store import Store
 
 _FIELD_FILTER = {
     "name": "{field}",
@@ -52,16 +46,7 @@ _SAMPLE = "instance"
 
 def openapi_document() -> dict[str, Any]:
     """The document that ``/openapi.json`` serves with the default configuration."""
-    conf = cfg.ConfigOpts()
-    opts.register_opts(conf)
-    opts.register_database(conf)
-    conf([], default_config_files=[], default_config_dirs=[])
-    conf.set_override("connection", "sqlite://", group="database")
-    store = Store(database.open_database(conf), builtin_kinds())
-    try:
-        return openapi.document(make_routes(Service(conf, store), load_handlers(conf)), release(), tokens=True)
-    finally:
-        store.close()
+    return openapi.document(builtin_routes(), release(), tokens=True)
 
 
 def described(document: Mapping[str, Any]) -> Operations:

@@ -220,11 +220,10 @@ def make_routes(
     return routes
 
 
-def list_rules() -> list[policy.RuleDefault]:
-    """The rules of the built-in kinds, for ``oslopolicy-sample-generator``.
+def builtin_routes() -> list[openapi.Route]:
+    """Makes the resources of the built-in kinds in the default configuration, to describe them.
 
-    They are those of an application on an empty database, which serves no request. A plugin's kind has the same rules
-    under its own plural.
+    They are those of an application on an empty database, which serves no request.
     """
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
@@ -232,4 +231,15 @@ def list_rules() -> list[policy.RuleDefault]:
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", "sqlite://", group="database")
     store = Store(database.open_database(conf), builtin_kinds())
-    return rules_of(openapi.operations(make_routes(Service(conf, store), load_handlers(conf))))
+    try:
+        return make_routes(Service(conf, store), load_handlers(conf))
+    finally:
+        store.close()
+
+
+def list_rules() -> list[policy.RuleDefault]:
+    """The rules of the built-in kinds, for ``oslopolicy-sample-generator``.
+
+    A plugin's kind has the same rules under its own plural.
+    """
+    return rules_of(openapi.operations(builtin_routes()))
