@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # kolla_start reads it before each service.
 
-mkdir -p /var/log/kolla/watcher-sync
-chmod 750 /var/log/kolla/watcher-sync
+[[ -d /var/log/kolla/watcher-sync ]] || mkdir -p -m 750 /var/log/kolla/watcher-sync
 
 . /usr/local/bin/kolla_watcher_sync_extend_start
