@@ -6,9 +6,9 @@
     python tools/wheels.py
 
 ``uv`` resolves all requirements for each version, at the releases of ``constraints.txt``. It asks the package index of
-its configuration, and its lock file has only the wheels that fit the version. The exit status is 1 if a later version
-lacks a wheel that the first one has, or cannot be resolved. What lacks a wheel for the first version, too, is built
-from source everywhere.
+its configuration, and its lock file has only the wheels that fit the version. The exit status is 1 if a version cannot
+be resolved, or lacks a wheel that the first one does not lack. What the first one lacks is built from source
+everywhere.
 """
 
 from __future__ import annotations

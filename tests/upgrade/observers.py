@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import threading
 import time
@@ -32,22 +33,22 @@ class Pauses:
         """Step -> seconds. A pause counts for the step in which it ends."""
         self._progress = progress
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._threads = concurrent.futures.ThreadPoolExecutor(1)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._measured = self._threads.submit(self._measure)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        self._thread.join(deadline(60))
+        self._measured.result(deadline(60))
 
     def described(self) -> str:
         """The longest pause, and those of the steps."""
         steps = ", ".join(f"{step} {seconds:.1f}" for step, seconds in self.longest.items())
         return f"{max(self.longest.values()):.1f} s at most ({steps})"
 
-    def _run(self) -> None:
+    def _measure(self) -> None:
         value, since = self._progress(), time.monotonic()
         while not self._ended.wait(_POLL_SECONDS):
             if (found := self._progress()) != value:

@@ -51,7 +51,7 @@ class OperatedInstallation(Installation):
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=deadline(60))
         self.environment |= {
             "OS_WATCHER_SYNC_CONFIG_FILES": str(self.config_path),
-            "GUNICORN_CMD_ARGS": f"--bind 127.0.0.1:{port} --chdir {folder}",  # gunicorn imports from its folder
+            "GUNICORN_CMD_ARGS": f"--bind 127.0.0.1:{port}",
         }
         run([sys.executable, "-m", "venv", self.prefix], folder)
         install, _plugins = documented.commands("admin/install.rst", f"{PREFIX}/bin/pip")
@@ -80,7 +80,9 @@ class OperatedInstallation(Installation):
     def start(self, service: str) -> EngineProcess:
         """Start a service, and return at once."""
         log = self.folder / f"{service}-{next(self._starts)}.log"
-        process = EngineProcess(self._commands[_UNITS[service]], log, self.environment)
+        # gunicorn imports from its working directory first, which must not have another release.
+        command = ["/usr/bin/env", f"--chdir={self.folder}", *self._commands[_UNITS[service]]]
+        process = EngineProcess(command, log, self.environment)
         self.services[service] = process
         self.engines.append(process)
         return process
