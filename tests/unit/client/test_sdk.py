@@ -10,7 +10,9 @@ import json
 import socket
 import textwrap
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import openstack
 import pytest
@@ -339,6 +341,12 @@ def test_an_api_that_is_away_at_the_end_of_the_time_is_said(application, write):
         pytest.raises(exceptions.SDKException, match="503"),
     ):
         conn.watcher_sync.wait_for("instance", "i1", {"state": "active"}, timeout=0.2)
+
+
+def test_what_the_api_refuses_is_not_asked_again(conn, monkeypatch):
+    monkeypatch.setattr(sdk, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: pytest.fail("repeated")))
+    with pytest.raises(exceptions.SDKException, match="there is no kind"):
+        conn.watcher_sync.wait_for("nothing", "i1", {"state": "active"})
 
 
 def test_a_condition_that_is_met_at_once_waits_for_nothing(conn):
