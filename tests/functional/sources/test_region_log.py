@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Iterator
@@ -167,7 +168,8 @@ def test_an_entity_that_changed_often_while_the_engine_was_slow_arrives_once(log
         north.gate.set()
         north.wait_for(log)
     assert len(north.of("e-0")) < 50
-    assert [event.subject for event in north.events[-3:]] == ["e-1", "e-0", "e-2"]
+    subjects = [event.subject for event in north.events]  # a read may end between two changes of e-0
+    assert [subject for subject, _ in itertools.groupby(subjects)][-3:] == ["e-1", "e-0", "e-2"]
 
 
 def test_a_listing_lacks_nothing_that_changed_while_the_model_was_read(log: PublishedLog, tmp_path: Path) -> None:
