@@ -150,6 +150,8 @@ def reload(
         LOG.error("The configuration was not reloaded: %s", exc)
         return None
     changed = conf.mutate_config_files()
+    # Empties the cache: other threads have stored values of before, while the files were read.
+    conf.register_opts([])
     safe_logging.install()
     names = [f"{group or 'DEFAULT'}.{option}" for group, option in changed]
     if names or is_requested:

@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
 
 import pytest
 from oslo_config import cfg
 from oslo_service import backend
+
+from tests.waiting import PATIENCE_SECONDS, deadline
 
 backend.init_backend(backend.BackendType.THREADING)
 
@@ -252,3 +256,27 @@ def test_a_wrong_file_changes_nothing_when_it_is_read_again(run, tmp_path):
     (tmp_path / "0.conf").write_text("[engine]\nbatch_size = none\n")
     assert process.reload(conf) is None
     assert conf.engine.batch_size == 7
+
+
+def test_what_a_thread_reads_during_a_reload_is_forgotten_after_it(run, tmp_path):
+    """oslo.config caches each value, and empties the cache before it reads the files."""
+    _, _, conf = run("[reconcile]\ninterval = 600\n")
+    path = tmp_path / "0.conf"
+    path.write_text("[reconcile]\ninterval = 1\n")
+    seen = []
+
+    def read_while_the_files_are_read():
+        with path.open("w") as pipe:  # returns when the other end is opened
+            seen.append(conf.reconcile.interval)
+            pipe.write("[reconcile]\ninterval = 1\n")
+
+    thread = threading.Thread(target=read_while_the_files_are_read)
+
+    def check(_checked):
+        path.unlink()
+        os.mkfifo(path)
+        thread.start()
+
+    assert process.reload(conf, check) == ["reconcile.interval"]
+    thread.join(deadline(PATIENCE_SECONDS))
+    assert (seen, conf.reconcile.interval) == ([600], 1)
