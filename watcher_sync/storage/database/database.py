@@ -67,6 +67,9 @@ _URL_DEFAULTS = {
 }
 """Time limits for a server that stops answering; parameters of the URL take precedence."""
 
+_NARROW_CHARSETS: Final = ("utf8", "utf8mb3")
+"""What MariaDB calls UTF-8 of at most three bytes a character."""
+
 MAX_PACKET = "max_allowed_packet"
 """Key of ``connection.info``: bytes of the largest statement that MariaDB accepts."""
 
@@ -121,7 +124,7 @@ def open_database(
     :raises ConfigError: when the URL is malformed or names a database that is not supported.
     """
     try:
-        url = sa.make_url(conf.database.connection)
+        url = url_of(conf)
         url = url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
         dialect = url.get_backend_name().replace("mariadb", "mysql")
         if dialect not in _SUPPORTED:
@@ -130,6 +133,8 @@ def open_database(
     except (sa_exc.ArgumentError, sa_exc.NoSuchModuleError, ImportError, ValueError) as exc:
         raise ConfigError(f"[database] connection: {exc}") from None
     url = url.update_query_dict({k: v for k, v in _URL_DEFAULTS.get(dialect, {}).items() if k not in url.query})
+    if dialect == "mysql":
+        url = _with_every_character(url)
     stdlib_logging.getLogger("oslo_db.sqlalchemy.exc_filters").setLevel(stdlib_logging.CRITICAL)
     database = engines.create_engine(
         url,
@@ -140,7 +145,6 @@ def open_database(
         max_pool_size=conf.database.max_pool_size,
         max_overflow=conf.database.max_overflow,
         pool_timeout=conf.database.pool_timeout if dialect != "sqlite" else None,  # it has no pool there
-        connection_parameters=conf.database.connection_parameters,
         max_retries=0,
     )
     if dialect == "sqlite":
@@ -158,6 +162,38 @@ def open_database(
         limits = TimeLimits(answer or group.statement_timeout, group.idle_transaction_timeout)
         time_limits.set_up(database, limits)
     return database  # type: ignore[no-any-return]
+
+
+def url_of(conf: cfg.ConfigOpts) -> sa.URL:
+    """``[database] connection`` with ``connection_parameters``.
+
+    :raises sqlalchemy.exc.ArgumentError: the URL is malformed.
+    """
+    url = sa.make_url(conf.database.connection)
+    parameters = conf.database.connection_parameters
+    return url.update_query_string(parameters, append=True) if parameters else url
+
+
+def narrow_charset(url: sa.URL) -> str | None:
+    """The character set that a URL names, if it is a part of UTF-8 only. Deployment tools write it."""
+    charset = str(url.query.get("charset", "")).lower()
+    return charset if charset in _NARROW_CHARSETS else None
+
+
+def _with_every_character(url: sa.URL) -> sa.URL:
+    """The URL of MariaDB with the character set utf8mb4; oslo.db would add ``utf8`` to one without.
+
+    The collation goes: it may be one of the other character set, and the tables have their own.
+
+    :raises ConfigError: it names a character set that is no UTF-8.
+    """
+    charset = str(url.query.get("charset", "utf8mb4"))
+    if charset.lower() != "utf8mb4" and not narrow_charset(url):
+        raise ConfigError(
+            f"[database] connection: the character set {charset} lacks characters that names and messages may have;"
+            " remove charset, or write utf8mb4"
+        )
+    return url.difference_update_query(["collation"]).update_query_dict({"charset": "utf8mb4"})
 
 
 def run_with_retries(work: Callable[[], T], on_lock_timeout: Callable[[], None] = lambda: None) -> T:
