@@ -73,8 +73,9 @@ _NARROW_CHARSETS: Final = ("utf8", "utf8mb3")
 MAX_PACKET = "max_allowed_packet"
 """Key of ``connection.info``: bytes of the largest statement that MariaDB accepts."""
 
-_PACKET_TOO_LARGE = 1153
-"""MariaDB's error for a statement above ``max_allowed_packet``, where it can still answer."""
+_TOO_ODD = (1153, 1267)
+"""MariaDB's errors for a statement above ``max_allowed_packet``, where it can still answer, and for a text that cannot
+be compared."""
 
 _LOCK_TIMEOUTS = {1205, "55P03", "SQLITE_BUSY"}
 """The errors of MariaDB, PostgreSQL and SQLite for a statement that waited too long for a lock."""
@@ -291,8 +292,14 @@ def translated() -> Iterator[None]:
     except _REFUSED as exc:
         raise RowRefused(reason_of(exc)) from exc
     except (sa_exc.SQLAlchemyError, db_exc.DBError, OSError) as exc:
-        # oslo.db has no class of its own for every refusal: what it does not know it wraps as it is.
-        if isinstance(getattr(exc, "inner_exception", None), _REFUSED) or code_of(exc) == _PACKET_TOO_LARGE:
+        # oslo.db has no class of its own for every refusal: what it does not know it wraps as it is. SQLAlchemy wraps
+        # what it cannot turn into a parameter.
+        inner = getattr(exc, "inner_exception", None)
+        if (
+            isinstance(inner, _REFUSED)
+            or isinstance(getattr(inner, "orig", None), _REFUSED)
+            or code_of(exc) in _TOO_ODD
+        ):
             raise RowRefused(reason_of(exc)) from exc
         # MariaDB rolls back the whole transaction, so the return to the savepoint fails. Its cause is the conflict.
         for each in (exc, getattr(exc, "cause", None) or exc):
