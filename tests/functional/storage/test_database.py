@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 import sqlalchemy as sa
 
@@ -115,3 +117,24 @@ def test_db_sync_refuses_a_postgresql_database_that_does_not_store_every_text(po
         store.database.dispose()
         with admin.connect() as connection:
             connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_postgresql_may_have_another_style_of_dates_by_default_and_is_asked_to_prepare_nothing(postgresql_url: str):
+    """A pooler that gives each transaction another connection to the server lacks what was prepared."""
+    name = sa.make_url(postgresql_url).database
+    admin = sa.create_engine(postgresql_url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with admin.connect() as connection:
+        connection.exec_driver_sql(f"ALTER DATABASE {name} SET DateStyle = 'SQL, DMY'")
+    store = migrate(opened(postgresql_url, max_pool_size=1, max_overflow=1))
+    try:
+        for number in range(10):
+            cycle_on(store).run(Batch(events=[told(number, meter(f"m{number}"))]))
+        with store.database.connect() as connection:
+            times = connection.execute(sa.select(store.tables.journal.c.time)).scalars().all()
+            assert [time.tzinfo for time in times] == [datetime.UTC] * 10
+        assert store._connection is not None
+        prepared = store._connection.exec_driver_sql("SELECT count(*) FROM pg_prepared_statements").scalar_one()
+        assert prepared == 0
+    finally:
+        store.close()
+        store.database.dispose()

@@ -158,6 +158,8 @@ def open_database(
             sa_event.listen(database, "connect", lambda _connection, _record: _restrict_files(path), once=True)
     elif dialect == "mysql":
         sa_event.listen(database, "connect", _set_up_mysql)
+    elif database.dialect.driver == "psycopg":
+        sa_event.listen(database, "connect", _set_up_psycopg)
     if limited:
         group = conf.database
         limits = TimeLimits(answer or group.statement_timeout, group.idle_transaction_timeout)
@@ -260,6 +262,17 @@ def _restrict_files(path: str) -> None:
     """The database, its write-ahead log and its index have the same data."""
     for suffix in ("", "-wal", "-shm"):
         restrict(path + suffix)
+
+
+def _set_up_psycopg(connection: Any, _record: Any) -> None:
+    """Have times in the style that the driver reads, whatever the default of the role is, and prepare no statements.
+
+    A pooler such as PgBouncer may run each transaction on another connection to the server, which lacks them.
+    """
+    connection.prepare_threshold = None
+    with connection.cursor() as cursor:
+        cursor.execute("SET DateStyle = ISO")
+    connection.commit()
 
 
 def _set_up_mysql(connection: Any, record: Any) -> None:
