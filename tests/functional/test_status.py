@@ -205,3 +205,10 @@ def test_wrong_usage_and_configuration_are_one_line(site: Installation) -> None:
     site.options["engine.batch_sice"] = 1
     done = site.run("watcher-sync-status", "upgrade", "check")
     assert (done.returncode, "unknown option batch_sice" in done.stderr) == (2, True)
+
+
+def test_a_charset_of_mariadb_that_lacks_characters_is_a_warning(tmp_path: Path, mariadb_url: str) -> None:
+    with Installation(tmp_path, f"{mariadb_url}&charset=utf8") as site:
+        site.upgrade()
+        code, details = checked(site)[1]["Database schema"]
+    assert (code, "charset=utf8 of [database] connection" in details) == (1, True), details

@@ -48,7 +48,7 @@ VARIABLES = {
 DEFAULT_URLS = {
     "rabbitmq": "rabbit://guest:guest@127.0.0.1:5672/",
     "postgresql": "postgresql+psycopg://root@127.0.0.1:5432/postgres",
-    "mariadb": "mysql+pymysql://root@127.0.0.1:3306/?charset=utf8mb4",
+    "mariadb": "mysql+pymysql://root@127.0.0.1:3306/",
     "nats": "nats://127.0.0.1:4222",
 }
 

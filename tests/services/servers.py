@@ -268,7 +268,7 @@ class MariaDB(Server):
 
     @property
     def url(self) -> str:
-        return f"mysql+pymysql://root@127.0.0.1:{self.port}/?charset=utf8mb4"
+        return f"mysql+pymysql://root@127.0.0.1:{self.port}/"
 
     @property
     def _folders(self) -> list[str]:

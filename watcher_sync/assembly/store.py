@@ -8,7 +8,7 @@ import inspect
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.exceptions import text_of
+from watcher_sync.exceptions import ConfigError, text_of
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.plugins import load_plugins
@@ -90,6 +90,9 @@ def usable_store(conf: cfg.ConfigOpts, store: Store, *, limited: bool = True, an
 
 
 def _make_store(conf: cfg.ConfigOpts, kinds: Kinds, *, limited: bool, answer: float | None) -> Store:
+    pool = conf.database
+    if pool.max_pool_size == 1 and pool.max_overflow == 0:
+        raise ConfigError("[database] max_pool_size, max_overflow: one connection is not enough; commits retain one")
     database = commits = open_database(conf, answer=answer, limited=limited)
     watch = CommitWatch(float(conf.database.commit_timeout), float(conf.database.statement_timeout))
     if limited and database.dialect.name != "sqlite":

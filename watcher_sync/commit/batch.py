@@ -120,11 +120,14 @@ def halves(batch: Batch) -> list[Batch]:
     return [last, first]
 
 
-def refusing(reason: str) -> Dispatch:
-    """A dispatch that quarantines every event."""
+def refusing(reason: str, reduce: Callable[[Event], Event] = lambda event: event) -> Dispatch:
+    """A dispatch that quarantines every event.
+
+    :param reduce: returns what is stored of an event.
+    """
 
     def dispatch(transaction: Transaction, batch: Batch) -> Dispatched:
-        kept = [RefusedEvent(event, reason) for event in batch.events]
+        kept = [RefusedEvent(reduce(event), reason) for event in batch.events]
         return Dispatched(transaction, [Outcome.QUARANTINED] * len(kept), kept, [])
 
     return dispatch

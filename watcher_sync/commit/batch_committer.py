@@ -38,6 +38,7 @@ from watcher_sync.model.model import Written
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import ModelReader
 from watcher_sync.storage.stored.parking import PORTION_EVENTS, ParkedEvents
+from watcher_sync.storage.stored.stored_events import bare
 from watcher_sync.storage.writing.commits import Commit, CommitStore, Fence
 
 LOG = logging.getLogger(__name__)
@@ -172,7 +173,14 @@ class BatchCommitter(abc.ABC):
                     parts += halves(part)
                 else:
                     self.store.head()
-                    self._commit(part, refusing(f"the database refuses it: {exc}"))
+                    self._quarantine(part, f"the database refuses it: {exc}")
+
+    def _quarantine(self, batch: Batch, reason: str) -> None:
+        """Quarantine the one event of a batch, in a reduced form if the database refuses its row, too."""
+        try:
+            self._commit(batch, refusing(reason))
+        except RowRefused as exc:
+            self._commit(batch, refusing(f"{reason}; its own row is refused: {exc}", bare))
 
     def _commit(self, batch: Batch, dispatch: Dispatch) -> None:
         """Dispatch, commit and publish a batch; dispatch it again as often as another writer is first."""

@@ -16,6 +16,7 @@
 ``overlay``          the changes of a batch to the indexes
 ``scopes``           which entities exist through one source
 ``table``            copy-on-write dictionaries and indexes for snapshots
+``texts``            messages for people, as every database stores them
 ``tombstones``       the memory of deleted entities, in short where a deletion is final
 ``transaction``      the ordering guard: which changes of a batch are admitted
 ``view``             the read-only faces of the model: for handlers and readers, and for a transaction

@@ -160,6 +160,8 @@ def check_id(kind: str, entity_id: str) -> None:
         raise InvalidEvent(f"{kind}: an id that ends with a space")
     if "\0" in entity_id or not (entity_id.isascii() or is_unicode(entity_id)):
         raise InvalidEvent(f"{kind}: an id with a character that no database can store")
+    if "\ufffd" in entity_id:
+        raise InvalidEvent(f"{kind}: an id with a replacement character, so it is unknown which entity it names")
 
 
 def check_key(change: Upsert | Delete) -> None:

@@ -16,6 +16,13 @@ from typing import Any, Final
 import msgspec
 
 from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.model.texts import for_people
+from watcher_sync.wire.limits import MAX_MESSAGE_CHARS
+
+
+class ForPeople:
+    """The declared type of a text that is a message for people."""
+
 
 _SIMPLE: Final = frozenset({str, int, bool})
 _Time: Final = datetime.datetime
@@ -28,13 +35,17 @@ def declare_values(values: dict[str, Any], types: Mapping[str, type], kind: str)
     """Bring field values to their declared types, in place. A value that has its type already is not copied.
 
     :param values: field -> its value; one that has nothing to do with its type is for the validation to refuse.
-    :param types: field -> its type, as :class:`~watcher_sync.model.declarations.Field` has it.
+    :param types: field -> its type, as :class:`~watcher_sync.model.declarations.Field` has it, or :class:`ForPeople`.
     :param kind: for the messages.
     :raises InvalidEvent: naming the field whose value has no such form.
     """
     for name, value in values.items():
         cls, declared = value.__class__, types[name]
         if value is None or (cls is declared and (cls in _SIMPLE or (cls is _Time and value.tzinfo is _UTC))):
+            continue
+        if declared is ForPeople and cls is str:
+            if len(value) > MAX_MESSAGE_CHARS or not value.isprintable():
+                values[name] = for_people(value)
             continue
         try:
             if cls is declared and cls is not _Time and _decode(_encode(value)) == value:

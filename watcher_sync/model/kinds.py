@@ -39,6 +39,9 @@ from watcher_sync.model.declarations import Reference as Reference
 from watcher_sync.model.declarations import Relation as Relation
 from watcher_sync.model.declarations import Vocabulary as Vocabulary
 from watcher_sync.model.declarations import fields_of, may_be_converted
+from watcher_sync.model.declared_values import ForPeople
+from watcher_sync.model.texts import for_people
+from watcher_sync.wire.limits import MAX_MESSAGE_CHARS
 from watcher_sync.wire.limits import Count as Count
 from watcher_sync.wire.limits import Id as Id
 from watcher_sync.wire.limits import LongText as LongText
@@ -158,7 +161,9 @@ class Kind:
         }
         self._times = [f.name for f in self.fields.values() if f.python is datetime.datetime]
         self._converted = [f.name for f in self.fields.values() if may_be_converted(f)]
-        self.types = {field.name: field.python for field in self.fields.values()}
+        self.messages = frozenset(n for n, f in self.fields.items() if f.max_length == MAX_MESSAGE_CHARS)
+        """The fields that are messages for people."""
+        self.types = {n: ForPeople if n in self.messages else field.python for n, field in self.fields.items()}
         self._max_bytes = {field.name: field.max_bytes for field in self.fields.values() if field.max_bytes}
         self.limited = frozenset(self._max_bytes)
         """The fields whose bytes are limited."""
@@ -255,6 +260,12 @@ class Kind:
             msgspec.convert(values, self._patch)
         except msgspec.ValidationError as exc:
             raise InvalidEvent(f"{self.name}: {exc}") from None
+
+    def fit_messages(self, values: dict[str, Any]) -> None:
+        """Cut and clean the messages for people among field values, in place."""
+        for name in self.messages & values.keys():
+            if isinstance(text := values[name], str):
+                values[name] = for_people(text)
 
     def check_bytes(self, values: Mapping[str, Any]) -> None:
         """Hold objects and lists against the bytes that they may have as JSON.

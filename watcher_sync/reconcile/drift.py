@@ -79,6 +79,10 @@ class LiveView:
             change = next(iter(entry.call(event, self._nothing) or ()))
             assert isinstance(change, Upsert)
             (fields,) = change.facets.values()
+            kind = self.kinds[change.kind]
+            if not kind.messages.isdisjoint(fields):
+                fields = dict(fields)
+                kind.fit_messages(fields)
             model = self._known.get(change.kind, {}).get(change.id)
             if model is not None and all(getattr(model, name) == value for name, value in fields.items()):
                 found = LiveEntity(model)

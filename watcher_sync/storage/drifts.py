@@ -13,18 +13,21 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
 import sqlalchemy as sa
+from oslo_log import log as logging
 
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kinds
 from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.table_model import TableModel
+
+LOG = logging.getLogger(__name__)
 
 _TABLE = Tables(Kinds()).drifts
 """It does not depend on the entity kinds."""
@@ -130,21 +133,41 @@ def replace_drifts(
 ) -> None:
     """Make the table say exactly this about these kinds of this source, in one transaction.
 
+    A difference that the database refuses is logged and left out: the run that found it goes on.
+
     :param found: differences, all of ``kinds``, no field of an entity twice.
     :param now: since when the new ones are known, aware UTC.
     :raises DatabaseUnavailable: the database is unavailable.
-    :raises RowRefused: when it refuses a value; nothing is changed then.
     """
     try:
-        _replace(database, found, source, kinds, now)
+        _replace(database, found, source, kinds, now, _execute)
     except RowRefused:
-        # Another who compared the same wrote the same first: the rows are there now.
-        _replace(database, found, source, kinds, now)
+        # One of them cannot be stored, or another who compared the same wrote the same first.
+        _replace(database, found, source, kinds, now, _execute_each)
+
+
+def _execute(connection: sa.Connection, statement: sa.Executable, rows: list[dict[str, Any]]) -> None:
+    connection.execute(statement, rows)
+
+
+def _execute_each(connection: sa.Connection, statement: sa.Executable, rows: list[dict[str, Any]]) -> None:
+    """Execute a statement for each row, and leave out what the database refuses."""
+    for row in rows:
+        try:
+            with connection.begin_nested(), translated():
+                connection.execute(statement, row)
+        except RowRefused as exc:
+            LOG.warning("A drift of %s cannot be stored: %s", row.get("entity_id", row.get("b_id")), exc)
 
 
 @retried
 def _replace(
-    database: sa.Engine, found: Sequence[FieldDifference], source: str, kinds: Collection[str], now: datetime.datetime
+    database: sa.Engine,
+    found: Sequence[FieldDifference],
+    source: str,
+    kinds: Collection[str],
+    now: datetime.datetime,
+    execute: Callable[[sa.Connection, sa.Executable, list[dict[str, Any]]], None],
 ) -> None:
     t = _TABLE
     wanted = {(d.kind, d.entity_id, d.field): d for d in found}
@@ -169,9 +192,9 @@ def _replace(
             connection.execute(sa.delete(t).where(t.c.id == sa.bindparam("b_id")), gone)
         if changed:
             change = sa.update(t).where(t.c.id == sa.bindparam("b_id"))
-            connection.execute(change.values({name: sa.bindparam(name) for name in _VALUES}), changed)
+            execute(connection, change.values({name: sa.bindparam(name) for name in _VALUES}), changed)
         if new:
-            connection.execute(sa.insert(t), new)
+            execute(connection, sa.insert(t), new)
 
 
 _VALUES = ("model_value", "live_value", "policy")

@@ -35,7 +35,7 @@ from watcher_sync.wire.fields import (
     show,
     text_of_member,
 )
-from watcher_sync.wire.json import BadJson
+from watcher_sync.wire.json import BadJson, HalfPair
 
 _LOWER_CASE_NAMES: Final = frozenset(
     ["specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema", "data"]
@@ -97,7 +97,10 @@ def read_binary(headers: BinaryHeaders, body: bytes, delivery: EventDelivery, *,
     if body:
         if not _is_json(attributes.get("datacontenttype", "application/json")):
             raise BadEnvelope(f"content-type is {show(attributes['datacontenttype'])}, not JSON")
-        wire_json.decode(body, max_size=max_size)
+        try:
+            wire_json.decode(body, max_size=max_size)
+        except HalfPair:
+            wire_json.decode(body := wire_json.with_whole_pairs(body), max_size=max_size)
     return _traced(_cloud_event_of(attributes, body or None, delivery), attributes)
 
 

@@ -41,7 +41,7 @@ from watcher_sync.wire.fields import (
     show,
     text_of_member,
 )
-from watcher_sync.wire.json import BadJson
+from watcher_sync.wire.json import BadJson, HalfPair
 
 UNDECODABLE_TYPE: Final = "undecodable"
 """The type of an event whose envelope has no readable type."""
@@ -87,6 +87,8 @@ def _read_body(body: bytes, delivery: EventDelivery, max_size: int) -> Event:
         if type(document) is dict and "oslo.message" in document:
             document, text = _unwrap(document, max_size)
         return _build(document, delivery, text)
+    except HalfPair:
+        return _read_body(wire_json.with_whole_pairs(body), delivery, max_size)
     except (BadJson, BadEnvelope) as exc:
         return _undecodable(body, str(exc), delivery, document)
 
@@ -176,7 +178,10 @@ def read_document(
     """
     delivery = EventDelivery(source, number, position, deliveries)
     try:
-        wire_json.check_tree(document)
+        try:
+            wire_json.check_tree(document)
+        except HalfPair:
+            document = wire_json.decode(wire_json.with_whole_pairs(_text_of(document)))
         if type(document) is dict and "oslo.message" in document:
             document, text = _unwrap(document, wire_json.MAX_SIZE)
             return _build(document, delivery, text)
@@ -266,6 +271,8 @@ def _unwrap(document: dict[str, Any], max_size: int) -> tuple[Any, bytes]:
     body = text.encode()
     try:
         return wire_json.decode(body, max_size=max_size), body
+    except HalfPair:
+        return wire_json.decode(body := wire_json.with_whole_pairs(body), max_size=max_size), body
     except BadJson as exc:
         raise BadEnvelope(f"oslo.message: {exc}") from None
 

@@ -40,6 +40,11 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][\w.\-]*")
 _CONSTANTS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)|(-?Infinity|NaN)', re.DOTALL)
 """The constants outside of strings. Possessive, and a string without an end takes the rest: a linear time."""
 
+_SURROGATES: Final = re.compile(
+    rb"(?<!\\)((?:\\\\)*)(?:(\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|\\u[dD][89a-fA-F]..)", re.DOTALL
+)
+"""The escapes of surrogates in JSON: a pair, which is the second group, or a half."""
+
 
 class BadJson(WatcherSyncError):
     """The text is not strict JSON; the message says what is wrong, and where."""
@@ -47,6 +52,15 @@ class BadJson(WatcherSyncError):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class HalfPair(BadJson):
+    """A text has half a surrogate pair, which Python writes for a byte that is no UTF-8."""
+
+
+def with_whole_pairs(body: bytes) -> bytes:
+    """The text with U+FFFD for each half of a surrogate pair, which is as long."""
+    return _SURROGATES.sub(lambda found: found[1] + (found[2] or b"\\ufffd"), body)
 
 
 def decode(body: bytes, *, max_size: int = MAX_SIZE, max_depth: int = MAX_DEPTH) -> Any:
@@ -94,11 +108,11 @@ def check_tree(tree: Any, *, max_depth: int = MAX_DEPTH) -> None:
                 below += node.values()
                 below += node
                 if not all(type(key) is str for key in node):
-                    raise BadJson(_describe(_find(tree, _is_bad_node)))
+                    _refuse_bad_node(tree)
             elif kind is list or kind is tuple:
                 below += node
             elif _is_bad_scalar(node):
-                raise BadJson(_describe(_find(tree, _is_bad_node)))
+                _refuse_bad_node(tree)
         level = below
     raise BadJson(f"nested deeper than {max_depth} levels")
 
@@ -227,9 +241,7 @@ def _explain(body: bytes, max_depth: int, error: Exception) -> NoReturn:
         raise BadJson(f"nested deeper than {max_depth} levels") from None
     except ValueError:
         raise BadJson("a number has too many digits") from None
-    found = _find(tree, _is_bad_node)
-    if found is not None:
-        raise BadJson(_describe(found)) from None
+    _refuse_bad_node(tree)
     constant = next((match for match in _CONSTANTS.finditer(body) if match[1]), None)
     where = f" at byte {constant.start(1)}" if constant else ""
     raise BadJson(f"not JSON{where}") from None
@@ -269,6 +281,15 @@ def _find(tree: Any, bad: Any) -> tuple[str, Any] | None:
         elif type(node) is list or type(node) is tuple:
             pending += [(join(path, index), node[index]) for index in range(len(node) - 1, -1, -1)]
     return None
+
+
+def _refuse_bad_node(tree: Any) -> None:
+    """:raises BadJson: naming the first node that is no strict JSON, if there is one."""
+    found = _find(tree, _is_bad_node)
+    if found is not None:
+        node = found[1]
+        is_half = type(node) is str or (type(node) is dict and all(type(key) is str for key in node))
+        raise (HalfPair if is_half else BadJson)(_describe(found)) from None
 
 
 def _describe(found: tuple[str, Any] | None) -> str:

@@ -16,8 +16,11 @@ Text = Annotated[str, msgspec.Meta(max_length=255)]
 MAX_DOCUMENT_BYTES = 524_288
 """Bytes that one field with an object or a list may have as JSON."""
 
-LongText = Annotated[str, msgspec.Meta(max_length=65_535)]
-"""A message for an operator."""
+MAX_MESSAGE_CHARS = 65_535
+"""Characters of a message for people; a longer one is cut."""
+
+LongText = Annotated[str, msgspec.Meta(max_length=MAX_MESSAGE_CHARS)]
+"""A message for people. The model cuts and cleans it, and refuses none (:mod:`watcher_sync.model.texts`)."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 """A number of things, or an amount in the unit that the field's name ends with."""

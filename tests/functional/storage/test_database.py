@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import datetime
+
+import pytest
 import sqlalchemy as sa
 
 from tests.functional.storage.conftest import opened
@@ -12,9 +15,15 @@ from tests.migrated import migrate
 from tests.services.servers import Server
 from tests.simulated import told
 from watcher_sync.commit.batch import Batch
+from watcher_sync.exceptions import ConfigError, SchemaMissing
 from watcher_sync.read.entity_reader import Sort
+from watcher_sync.read.filters import FieldCondition, clause
 from watcher_sync.storage.groups.operation_leases import OperationLeases
+from watcher_sync.storage.schema import schema
 from watcher_sync.storage.writing.store import Store
+
+LAST_PLANE = "\U0001f680 \U0010fffd"
+"""Characters that take four bytes in UTF-8."""
 
 
 def test_a_pool_option_that_a_database_has_no_use_for_does_no_harm(any_database_url):
@@ -57,3 +66,75 @@ def test_a_mariadb_that_reads_committed_rows_by_default_shows_one_state_to_each_
 def names(connection: sa.Connection, store: Store) -> list[str]:
     page = read_page(connection, store.tables, store.kinds["meter"], names=["id"], sort=Sort(), after=None, limit=10)
     return [row["id"] for row in page.rows]
+
+
+@pytest.mark.parametrize(
+    ("query", "parameters"),
+    [
+        ({}, ""),
+        ({"charset": "utf8"}, ""),
+        ({"charset": "utf8mb3", "collation": "utf8mb3_general_ci"}, ""),
+        ({}, "charset=utf8"),
+    ],
+)
+def test_mariadb_stores_every_character_by_the_urls_that_guides_and_tools_write(
+    mariadb_url: str, query: dict[str, str], parameters: str
+):
+    url = sa.make_url(mariadb_url).set(drivername="mysql").update_query_dict(query)
+    store = migrate(opened(url.render_as_string(hide_password=False), connection_parameters=parameters))
+    try:
+        cycle_on(store).run(Batch(events=[told(1, meter("m", owner=LAST_PLANE))]))
+        table = store.tables.entities["meter"]
+        with store.database.connect() as connection:
+            assert connection.execute(sa.select(table.c.owner)).scalars().all() == [LAST_PLANE]
+            wanted = clause(store.kinds["meter"], table, "mysql", FieldCondition("owner", "eq", (LAST_PLANE,)))
+            assert connection.execute(sa.select(table.c.id).where(wanted)).scalars().all() == ["m"]
+    finally:
+        store.close()
+        store.database.dispose()
+
+
+def test_a_character_set_of_mariadb_that_lacks_characters_is_refused_by_name():
+    with pytest.raises(ConfigError, match=r"\[database\] connection: the character set latin1 .* write utf8mb4"):
+        opened("mysql://root@127.0.0.1/any?charset=latin1")
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_db_sync_refuses_a_postgresql_database_that_does_not_store_every_text(postgresql_url: str, encoding: str):
+    """A cluster that was made without a locale has SQL_ASCII by default."""
+    url = sa.make_url(postgresql_url)
+    name = f"{url.database}_{encoding.lower()}"
+    admin = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with admin.connect() as connection:
+        connection.exec_driver_sql(
+            f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+        )
+    store = opened(url.set(database=name).render_as_string(hide_password=False))
+    try:
+        with pytest.raises(SchemaMissing, match=f"encoding {encoding}, which cannot store every text"):
+            schema.upgrade(store.database, store.tables)
+    finally:
+        store.database.dispose()
+        with admin.connect() as connection:
+            connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_postgresql_may_have_another_style_of_dates_by_default_and_is_asked_to_prepare_nothing(postgresql_url: str):
+    """A pooler that gives each transaction another connection to the server lacks what was prepared."""
+    name = sa.make_url(postgresql_url).database
+    admin = sa.create_engine(postgresql_url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with admin.connect() as connection:
+        connection.exec_driver_sql(f"ALTER DATABASE {name} SET DateStyle = 'SQL, DMY'")
+    store = migrate(opened(postgresql_url, max_pool_size=1, max_overflow=1))
+    try:
+        for number in range(10):
+            cycle_on(store).run(Batch(events=[told(number, meter(f"m{number}"))]))
+        with store.database.connect() as connection:
+            times = connection.execute(sa.select(store.tables.journal.c.time)).scalars().all()
+            assert [time.tzinfo for time in times] == [datetime.UTC] * 10
+        assert store._connection is not None
+        prepared = store._connection.exec_driver_sql("SELECT count(*) FROM pg_prepared_statements").scalar_one()
+        assert prepared == 0
+    finally:
+        store.close()
+        store.database.dispose()

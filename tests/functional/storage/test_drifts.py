@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import datetime
 
-import pytest
-
 from tests.functional.storage.conftest import on_one_database
 from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import NOON, told
-from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.storage.drifts import FieldDifference, count_drifts, forget_healed, list_drifts, replace_drifts
 
@@ -71,14 +68,21 @@ def test_drifts_of_whole_entities_are_chosen_by_the_side_that_does_not_have_them
     assert [d.entity_id for d in list_drifts(store.database, missing="model")] == ["d"]
 
 
-def test_a_value_that_the_database_refuses_changes_nothing(store):
-    replace_drifts(store.database, [differs("a")], source="nova", kinds=["instance"], now=NOON)
-    with pytest.raises(RowRefused):
-        replace_drifts(store.database, [differs("b", policy=None)], source="nova", kinds=["instance"], now=LATER)
-    assert [d.entity_id for d in list_drifts(store.database)] == ["a"]
+def test_a_drift_that_the_database_refuses_is_left_out_and_the_others_are_stored(store, caplog):
+    replace_drifts(store.database, [differs("a"), differs("gone")], source="nova", kinds=["instance"], now=NOON)
+    odd = [differs("half", live="\ud800"), differs("long", field="f" * 2**16), differs("a", live="\ud800 again")]
+    found = [odd[0], differs("b", live="\U0001f680 \0"), *odd[1:]]
+    replace_drifts(store.database, found, source="nova", kinds=["instance"], now=NOON)
+    refused = store.database.dialect.name != "sqlite"  # which has no limit of lengths
+    assert {d.entity_id: d.live_value for d in list_drifts(store.database) if d.entity_id != "long"} == {
+        "a": "stopped",
+        "b": "\U0001f680 \0",
+    }
+    lines = [r.getMessage() for r in caplog.records if "cannot be stored" in r.getMessage()]
+    assert len(lines) == 2 + refused
+    assert "A drift of half cannot be stored" in lines[1]
 
 
-@on_one_database
 def test_a_drift_leaves_the_list_when_the_model_has_the_live_value(store):
     cycle = cycle_on(store)
 

@@ -8,6 +8,7 @@ from oslo_config import cfg
 
 from watcher_sync.assembly import store as assembly
 from watcher_sync.conf import opts
+from watcher_sync.exceptions import ConfigError
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.schema import schema
 
@@ -29,3 +30,15 @@ def test_a_kind_that_the_database_lacks_is_left_out_and_logged_once_by_a_process
         store.dispose()
     lines = [record.getMessage() for record in caplog.records if "it lacks a column" in record.getMessage()]
     assert lines == ["entity kind 'aggregate' of here: it lacks a column; until then its events go to the quarantine"]
+
+
+def test_a_pool_of_one_connection_is_refused_because_commits_retain_one(tmp_path) -> None:
+    conf = cfg.ConfigOpts()
+    opts.register_opts(conf)
+    opts.register_database(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    conf.set_override("connection", f"sqlite:///{tmp_path / 'ws.sqlite'}", group="database")
+    conf.set_override("max_pool_size", 1, group="database")
+    conf.set_override("max_overflow", 0, group="database")
+    with pytest.raises(ConfigError, match="max_pool_size, max_overflow"):
+        assembly.open_store(conf, builtin_kinds(), checked=False)

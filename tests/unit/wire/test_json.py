@@ -309,3 +309,13 @@ def test_a_tree_that_holds_itself_is_too_deep() -> None:
     tree["again"] = tree
     with pytest.raises(BadJson, match="nested deeper"):
         wire_json.check_tree(tree)
+
+
+@given(st.lists(st.sampled_from(["\\ud83d", "\\ude80", "\\\\", "\\u0041", "a", "\\n"]), max_size=8).map("".join))
+def test_halves_of_surrogate_pairs_become_replacement_characters_and_pairs_stay(escapes: str) -> None:
+    text = f'{{"key": "{escapes}"}}'.encode()
+    lenient = json.loads(text)["key"]
+    expected = "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in lenient)
+    whole = wire_json.with_whole_pairs(text)
+    assert wire_json.decode(whole) == {"key": expected}
+    assert len(whole) == len(text)

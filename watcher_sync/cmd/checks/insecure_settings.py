@@ -11,7 +11,6 @@ import ipaddress
 import urllib.parse
 from collections.abc import Iterator
 
-import sqlalchemy as sa
 from oslo_config import cfg
 from sqlalchemy import exc as sa_exc
 
@@ -20,6 +19,7 @@ from watcher_sync.conf import opts, outlet_watch, outlet_webhook
 from watcher_sync.conf.networks import Network
 from watcher_sync.handlers.dcm.handler import DcmHandler
 from watcher_sync.sources.kubernetes.kubeconfig import KubeconfigError, read_kubeconfig
+from watcher_sync.storage.database.database import url_of
 
 RABBIT_SCHEMES = ("rabbit", "amqp", "kombu+rabbit", "kombu+amqp")
 """Of a transport_url whose broker is RabbitMQ."""
@@ -178,11 +178,10 @@ def _callbacks_without_tls(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 def _database(conf: cfg.ConfigOpts) -> Iterator[str]:
     try:
-        url = sa.make_url(conf.database.connection)
+        url = url_of(conf)
     except sa_exc.ArgumentError:
         return  # the check of the database reports it
     query = {k: v if isinstance(v, str) else v[-1] for k, v in url.query.items()}
-    query |= dict(urllib.parse.parse_qsl(conf.database.connection_parameters or ""))
     hosts = [host for value in (url.host, query.get("host")) if value for host in value.split(",")]
     if all(is_local(host) for host in hosts):
         return

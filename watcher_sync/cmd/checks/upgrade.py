@@ -32,7 +32,7 @@ from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, SchemaMissing, SourceError, StorageError, WatcherSyncError
 from watcher_sync.sources.base import Source
-from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database import narrow_charset, translated, url_of
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.writing.journal import first_since
 from watcher_sync.storage.writing.store import Store
@@ -75,8 +75,11 @@ class Checks(upgradecheck.UpgradeCommands):
         except StorageError as exc:
             return Result(Code.FAILURE, escaped(f"The database is unavailable: {exc}"))
         self._store = store
-        if problems:
-            return Result(Code.WARNING, escaped("; ".join(problems.values())))
+        found = list(problems.values())
+        if charset := narrow_charset(url_of(self._conf)):
+            found.append(f"charset={charset} of {place(self._conf, 'connection', 'database')} is read as utf8mb4")
+        if found:
+            return Result(Code.WARNING, escaped("; ".join(found)))
         return Result(Code.SUCCESS)
 
     def sources(self) -> Result:

@@ -21,7 +21,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
-from watcher_sync.model.kinds import LongText, Text
+from watcher_sync.model.kinds import Text
 from watcher_sync.wire.fields import BadEnvelope, is_zero_time, parse_time
 
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -32,7 +32,7 @@ class StatusData(msgspec.Struct, gc=False):
 
     status: Name
     id: Text | None = None
-    message: LongText | None = None
+    message: str | None = None
     timestamp: datetime.datetime | None = None
     output_spec: dict[str, Any] | UnsetType | None = UNSET
 
@@ -48,7 +48,7 @@ class HealthData(msgspec.Struct, gc=False):
 
     service_type: Name
     affected_provider: Name
-    reason: LongText | None = None
+    reason: str | None = None
     agent_name: Text | None = None
 
 
@@ -57,7 +57,7 @@ class _CamelCaseHealthData(msgspec.Struct, gc=False, rename="camel"):
 
     service_type: Name
     affected_provider: Name
-    reason: LongText | None = None
+    reason: str | None = None
     agent_name: Text | None = None
 
 
@@ -70,8 +70,8 @@ class AnswerData(msgspec.Struct, gc=False):
     resource_id: Name
     agent_name: Text | None = None
     error: Text | None = None
-    details: LongText | None = None
-    reason: LongText | None = None
+    details: str | None = None
+    reason: str | None = None
 
 
 class Legacy(msgspec.Struct, frozen=True):

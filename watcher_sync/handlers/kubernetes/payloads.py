@@ -11,7 +11,7 @@ import msgspec
 from watcher_sync.events import Event, PartialPayload
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.wire.kubernetes import DaemonSetObject, Object, PodObject, WorkloadObject
-from watcher_sync.wire.limits import LongText, Text
+from watcher_sync.wire.limits import Text
 
 T = TypeVar("T")
 
@@ -30,10 +30,10 @@ class ClusterState(msgspec.Struct):
     """The state of a source's connection and of its listings."""
 
     state: str | None = None
-    detail: LongText | None = None
+    detail: str | None = None
     version: Text | None = None
     has_synced: bool | None = None
-    unlisted: dict[str, dict[str, LongText]] | None = None
+    unlisted: dict[str, dict[str, str]] | None = None
     last_sync_at: datetime.datetime | None = None
     counts: dict[str, int] | None = None
 

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import UNSET, UnsetType, field
 
 from watcher_sync.exceptions import InvalidEvent
-from watcher_sync.model.kinds import Count, Id, LongText, Text
+from watcher_sync.model.kinds import Count, Id, Text
 
 NAMESPACE: Literal["nova"] = "nova"
 DATA = "payload.nova_object.data"
@@ -78,7 +78,7 @@ class FaultData(msgspec.Struct, gc=False):
     """ExceptionPayload 1.x."""
 
     type: Text | UnsetType | None = field(default=UNSET, name="exception")
-    message: LongText | UnsetType | None = field(default=UNSET, name="exception_message")
+    message: str | UnsetType | None = field(default=UNSET, name="exception_message")
 
 
 class NotifiedFault(NovaObject, gc=False, kw_only=True, rename={"data": "nova_object.data"}):
@@ -115,7 +115,7 @@ class InstanceData(msgspec.Struct, gc=False, kw_only=True):
     task_state: Text | UnsetType | None = UNSET
     power_state: Text | UnsetType | None = UNSET
     locked: bool | UnsetType = UNSET
-    locked_reason: LongText | UnsetType | None = UNSET
+    locked_reason: str | UnsetType | None = UNSET
     flavor: NotifiedFlavor | UnsetType | None = UNSET
     image_id: Text | UnsetType | None = field(default=UNSET, name="image_uuid")
     metadata: dict[str, str] | UnsetType = UNSET
@@ -176,7 +176,7 @@ class ServiceData(msgspec.Struct, gc=False, kw_only=True):
     host: Id | None
     binary: Text | None
     disabled: bool | UnsetType = UNSET
-    disabled_reason: LongText | UnsetType | None = UNSET
+    disabled_reason: str | UnsetType | None = UNSET
     forced_down: bool | UnsetType = UNSET
 
 

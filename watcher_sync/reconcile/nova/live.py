@@ -271,9 +271,10 @@ def _text(value: str | UnsetType | None) -> str | UnsetType | None:
     return None if value == "" else value
 
 
-def _facets(cls: type[Entity], fields: Mapping[str, Any]) -> Facets:
+def _facets(cls: type[Entity], fields: dict[str, Any]) -> Facets:
     """The fields by facet, without those that the API left out."""
     facet_of = _facet_of(cls)
+    kind_of(cls).fit_messages(fields)
     found: Facets = {}
     for name, value in fields.items():
         if value is not UNSET:

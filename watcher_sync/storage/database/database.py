@@ -67,11 +67,15 @@ _URL_DEFAULTS = {
 }
 """Time limits for a server that stops answering; parameters of the URL take precedence."""
 
+_NARROW_CHARSETS: Final = ("utf8", "utf8mb3")
+"""What MariaDB calls UTF-8 of at most three bytes a character."""
+
 MAX_PACKET = "max_allowed_packet"
 """Key of ``connection.info``: bytes of the largest statement that MariaDB accepts."""
 
-_PACKET_TOO_LARGE = 1153
-"""MariaDB's error for a statement above ``max_allowed_packet``, where it can still answer."""
+_TOO_ODD = (1153, 1267)
+"""MariaDB's errors for a statement above ``max_allowed_packet``, where it can still answer, and for a text that cannot
+be compared."""
 
 _LOCK_TIMEOUTS = {1205, "55P03", "SQLITE_BUSY"}
 """The errors of MariaDB, PostgreSQL and SQLite for a statement that waited too long for a lock."""
@@ -121,7 +125,7 @@ def open_database(
     :raises ConfigError: when the URL is malformed or names a database that is not supported.
     """
     try:
-        url = sa.make_url(conf.database.connection)
+        url = url_of(conf)
         url = url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
         dialect = url.get_backend_name().replace("mariadb", "mysql")
         if dialect not in _SUPPORTED:
@@ -130,6 +134,8 @@ def open_database(
     except (sa_exc.ArgumentError, sa_exc.NoSuchModuleError, ImportError, ValueError) as exc:
         raise ConfigError(f"[database] connection: {exc}") from None
     url = url.update_query_dict({k: v for k, v in _URL_DEFAULTS.get(dialect, {}).items() if k not in url.query})
+    if dialect == "mysql":
+        url = _with_every_character(url)
     stdlib_logging.getLogger("oslo_db.sqlalchemy.exc_filters").setLevel(stdlib_logging.CRITICAL)
     database = engines.create_engine(
         url,
@@ -140,7 +146,6 @@ def open_database(
         max_pool_size=conf.database.max_pool_size,
         max_overflow=conf.database.max_overflow,
         pool_timeout=conf.database.pool_timeout if dialect != "sqlite" else None,  # it has no pool there
-        connection_parameters=conf.database.connection_parameters,
         max_retries=0,
     )
     if dialect == "sqlite":
@@ -153,11 +158,45 @@ def open_database(
             sa_event.listen(database, "connect", lambda _connection, _record: _restrict_files(path), once=True)
     elif dialect == "mysql":
         sa_event.listen(database, "connect", _set_up_mysql)
+    elif database.dialect.driver == "psycopg":
+        sa_event.listen(database, "connect", _set_up_psycopg)
     if limited:
         group = conf.database
         limits = TimeLimits(answer or group.statement_timeout, group.idle_transaction_timeout)
         time_limits.set_up(database, limits)
     return database  # type: ignore[no-any-return]
+
+
+def url_of(conf: cfg.ConfigOpts) -> sa.URL:
+    """``[database] connection`` with ``connection_parameters``.
+
+    :raises sqlalchemy.exc.ArgumentError: the URL is malformed.
+    """
+    url = sa.make_url(conf.database.connection)
+    parameters = conf.database.connection_parameters
+    return url.update_query_string(parameters, append=True) if parameters else url
+
+
+def narrow_charset(url: sa.URL) -> str | None:
+    """The character set that a URL names, if it is a part of UTF-8 only. Deployment tools write it."""
+    charset = str(url.query.get("charset", "")).lower()
+    return charset if charset in _NARROW_CHARSETS else None
+
+
+def _with_every_character(url: sa.URL) -> sa.URL:
+    """The URL of MariaDB with the character set utf8mb4; oslo.db would add ``utf8`` to one without.
+
+    The collation goes: it may be one of the other character set, and the tables have their own.
+
+    :raises ConfigError: it names a character set that is no UTF-8.
+    """
+    charset = str(url.query.get("charset", "utf8mb4"))
+    if charset.lower() != "utf8mb4" and not narrow_charset(url):
+        raise ConfigError(
+            f"[database] connection: the character set {charset} lacks characters that names and messages may have;"
+            " remove charset, or write utf8mb4"
+        )
+    return url.difference_update_query(["collation"]).update_query_dict({"charset": "utf8mb4"})
 
 
 def run_with_retries(work: Callable[[], T], on_lock_timeout: Callable[[], None] = lambda: None) -> T:
@@ -225,6 +264,17 @@ def _restrict_files(path: str) -> None:
         restrict(path + suffix)
 
 
+def _set_up_psycopg(connection: Any, _record: Any) -> None:
+    """Have times in the style that the driver reads, whatever the default of the role is, and prepare no statements.
+
+    A pooler such as PgBouncer may run each transaction on another connection to the server, which lacks them.
+    """
+    connection.prepare_threshold = None
+    with connection.cursor() as cursor:
+        cursor.execute("SET DateStyle = ISO")
+    connection.commit()
+
+
 def _set_up_mysql(connection: Any, record: Any) -> None:
     """Read the largest statement that the server accepts, and have the driver make smaller ones of many rows.
 
@@ -255,8 +305,14 @@ def translated() -> Iterator[None]:
     except _REFUSED as exc:
         raise RowRefused(reason_of(exc)) from exc
     except (sa_exc.SQLAlchemyError, db_exc.DBError, OSError) as exc:
-        # oslo.db has no class of its own for every refusal: what it does not know it wraps as it is.
-        if isinstance(getattr(exc, "inner_exception", None), _REFUSED) or code_of(exc) == _PACKET_TOO_LARGE:
+        # oslo.db has no class of its own for every refusal: what it does not know it wraps as it is. SQLAlchemy wraps
+        # what it cannot turn into a parameter.
+        inner = getattr(exc, "inner_exception", None)
+        if (
+            isinstance(inner, _REFUSED)
+            or isinstance(getattr(inner, "orig", None), _REFUSED)
+            or code_of(exc) in _TOO_ODD
+        ):
             raise RowRefused(reason_of(exc)) from exc
         # MariaDB rolls back the whole transaction, so the return to the savepoint fails. Its cause is the conflict.
         for each in (exc, getattr(exc, "cause", None) or exc):

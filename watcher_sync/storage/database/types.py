@@ -18,6 +18,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
 from watcher_sync.model.kinds import Field
+from watcher_sync.model.texts import storable
+from watcher_sync.wire.limits import MAX_MESSAGE_CHARS
 
 TABLE_OPTIONS: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 """Options of every table: a binary collation, so that ids compare on MariaDB as they do elsewhere."""
@@ -52,6 +54,21 @@ class UtcDateTime(sa.types.TypeDecorator[datetime.datetime]):
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> datetime.datetime | None:
         """Always aware UTC."""
         return None if value is None else utc_time(value)
+
+
+class MessageText(sa.types.TypeDecorator[str]):
+    """A text that people read. What no database stores of it is replaced, so it never costs the row."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+        """MariaDB's TEXT ends at 64 KiB."""
+        return dialect.type_descriptor(mysql.MEDIUMTEXT() if dialect.name == "mysql" else sa.Text())
+
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
+        """The text with U+FFFD for what some database refuses."""
+        return None if value is None else storable(value)
 
 
 class JsonDocument(sa.types.TypeDecorator[Any]):
@@ -112,7 +129,7 @@ def blob_type() -> sa.types.TypeEngine[Any]:
 def column_type(field: Field) -> sa.types.TypeEngine[Any]:
     """The column type of a declared field."""
     if field.python is str:
-        return text_type(field.max_length)
+        return MessageText() if field.max_length == MAX_MESSAGE_CHARS else text_type(field.max_length)
     return _TYPES[field.python]()
 
 
@@ -120,6 +137,8 @@ def converter(column: sa.types.TypeEngine[Any], dialect: str) -> Callable[[Any],
     """How a value of this column is turned into what the driver takes; None: as it is."""
     if isinstance(column, JsonDocument):
         return json_text
+    if isinstance(column, MessageText):
+        return storable
     if isinstance(column, UtcDateTime):
         if dialect == "sqlite":
             return sqlite_time

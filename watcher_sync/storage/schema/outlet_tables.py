@@ -8,7 +8,15 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from watcher_sync.storage.database.types import AUTO_ID, TABLE_OPTIONS, JsonDocument, UtcDateTime, blob_type, text_type
+from watcher_sync.storage.database.types import (
+    AUTO_ID,
+    TABLE_OPTIONS,
+    JsonDocument,
+    MessageText,
+    UtcDateTime,
+    blob_type,
+    text_type,
+)
 
 
 def subscription_head(metadata: sa.MetaData) -> sa.Table:
@@ -44,7 +52,7 @@ def subscriptions(metadata: sa.MetaData) -> sa.Table:
         sa.Column("filter", JsonDocument(), nullable=False),
         sa.Column("secrets", text_type(None)),
         sa.Column("state", sa.String(16), nullable=False),
-        sa.Column("reason", text_type(None), nullable=False),
+        sa.Column("reason", MessageText(), nullable=False),
         sa.Column("replay_since", sa.BigInteger),
         sa.Column("start_after", sa.BigInteger, nullable=False),
         sa.Column("shard", sa.Integer, nullable=False),
@@ -142,7 +150,7 @@ def outlet_cursors(metadata: sa.MetaData) -> sa.Table:
         sa.Column("seq", sa.BigInteger, nullable=False),
         sa.Column("published_seq", sa.BigInteger, nullable=False),
         sa.Column("state", sa.String(16), nullable=False),
-        sa.Column("detail", text_type(None), nullable=False),
+        sa.Column("detail", MessageText(), nullable=False),
         sa.Column("since", UtcDateTime(), nullable=False),
         sa.Column("host", sa.String(255), nullable=False),
         sa.Column("pid", sa.BigInteger, nullable=False),

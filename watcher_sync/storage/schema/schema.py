@@ -52,8 +52,8 @@ def upgrade(
 
     :param on_lock_timeout: called after each of them.
     :returns: the revision that the database is at now.
-    :raises SchemaMissing: when the schema is of a newer release. Also when the table of a plugin's kind cannot be made
-        to fit its declaration; everything else is done then.
+    :raises SchemaMissing: when the schema is of a newer release, or the database does not store every character. Also
+        when the table of a plugin's kind cannot be made to fit its declaration; everything else is done then.
     :raises DatabaseUnavailable: when the database cannot be reached or refuses.
     """
     current, refused = run_with_retries(lambda: _upgrade(database, tables, revision), on_lock_timeout)
@@ -71,6 +71,7 @@ def _upgrade(database: sa.Engine, tables: Tables, revision: str) -> tuple[str, l
 
     with translated(), database.begin() as connection:
         _refuse_newer(_current(connection))
+        _check_encoding(connection)
         _wait_for_locks(connection, tables)
         command.upgrade(_alembic(connection), revision)
         fits = kind_tables.examine(connection, tables)
@@ -160,6 +161,7 @@ def check(database: sa.Engine, tables: Tables) -> dict[str, str]:
     """
     with translated(), database.connect() as connection:
         check_revision(connection, tables)
+        _check_encoding(connection)
         fits = kind_tables.examine(connection, tables)
     return {fit.kind: fit.problem for fit in fits if fit.problem is not None}
 
@@ -177,6 +179,17 @@ def check_revision(connection: sa.Connection, tables: Tables) -> None:
             raise SchemaMissing(
                 f"the database is at revision {found} and takes releases from revision {oldest} on, this release has"
                 f" {HEAD}: install the newer release"
+            )
+
+
+def _check_encoding(connection: sa.Connection) -> None:
+    """:raises SchemaMissing: PostgreSQL has the database in another encoding than UTF-8."""
+    if connection.dialect.name == "postgresql":
+        encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+        if encoding != "UTF8":
+            raise SchemaMissing(
+                f"the database has the encoding {encoding}, which cannot store every text: create it with ENCODING"
+                " 'UTF8' TEMPLATE template0"
             )
 
 

@@ -19,11 +19,11 @@ from watcher_sync.storage.database.types import (
     TABLE_OPTIONS,
     DeltaDocument,
     JsonDocument,
+    MessageText,
     UtcDateTime,
     VersionsDocument,
     blob_type,
     column_type,
-    text_type,
 )
 from watcher_sync.storage.schema import outlet_tables
 
@@ -188,7 +188,7 @@ def _source_cursors(metadata: sa.MetaData) -> sa.Table:
         "source_cursors",
         metadata,
         sa.Column("source", sa.String(255), primary_key=True),
-        sa.Column("position", text_type(None), nullable=False),
+        sa.Column("position", MessageText(), nullable=False),
         sa.Column("updated_at", UtcDateTime(), nullable=False),
         **TABLE_OPTIONS,
     )
@@ -200,8 +200,8 @@ def _quarantine(metadata: sa.MetaData) -> sa.Table:
         metadata,
         *_event_columns(),
         sa.Column("received_at", UtcDateTime(), nullable=False, index=True),
-        sa.Column("reason", text_type(None), nullable=False),
-        sa.Column("detail", text_type(None), nullable=False),
+        sa.Column("reason", MessageText(), nullable=False),
+        sa.Column("detail", MessageText(), nullable=False),
         sa.Index("ix_quarantine_source", "source", "id", "size"),
         **TABLE_OPTIONS,
     )
@@ -310,7 +310,7 @@ def _source_status(metadata: sa.MetaData) -> sa.Table:
         sa.Column("host", sa.String(255), nullable=False),
         sa.Column("pid", sa.BigInteger, nullable=False),
         sa.Column("state", sa.String(16), nullable=False),
-        sa.Column("detail", text_type(None), nullable=False),
+        sa.Column("detail", MessageText(), nullable=False),
         sa.Column("since", UtcDateTime(), nullable=False),
         sa.Column("lag", sa.BigInteger),
         sa.Column("last_event_at", UtcDateTime()),
@@ -319,8 +319,8 @@ def _source_status(metadata: sa.MetaData) -> sa.Table:
         sa.Column("restarts", sa.BigInteger, nullable=False),
         sa.Column("updated_at", UtcDateTime(), nullable=False),
         sa.Column("current_until", UtcDateTime()),
-        sa.Column("notes", text_type(None)),
-        sa.Column("scopes", text_type(None)),
+        sa.Column("notes", MessageText()),
+        sa.Column("scopes", MessageText()),
         **TABLE_OPTIONS,
     )
 
@@ -351,7 +351,7 @@ def _inventories(metadata: sa.MetaData) -> sa.Table:
         sa.Column("complete_since", UtcDateTime()),
         sa.Column("last_complete_at", UtcDateTime()),
         sa.Column("changes_since", UtcDateTime()),
-        sa.Column("problem", text_type(None), nullable=False),
+        sa.Column("problem", MessageText(), nullable=False),
         sa.Column("updated_at", UtcDateTime(), nullable=False),
         **TABLE_OPTIONS,
     )

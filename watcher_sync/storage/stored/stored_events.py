@@ -16,6 +16,7 @@ import msgspec
 
 from watcher_sync.events import Actor, Event, PartialPayload, excerpt
 from watcher_sync.exceptions import RowRefused
+from watcher_sync.model.texts import storable
 
 MAX_BODY_BYTES = 16_000_000
 """Bytes of a body that any database stores; MariaDB's column ends at 16 MiB."""
@@ -59,7 +60,7 @@ def quarantined_columns(quarantined: RefusedEvent, max_body: int = MAX_BODY_BYTE
 
 def reason_columns(quarantined: RefusedEvent) -> tuple[str, str]:
     """Why the event was refused, as the columns ``reason`` and ``detail``."""
-    return quarantined.reason[:_MAX_REASON_LENGTH], quarantined.detail[:_MAX_DETAIL_LENGTH]
+    return storable(quarantined.reason[:_MAX_REASON_LENGTH]), storable(quarantined.detail[:_MAX_DETAIL_LENGTH])
 
 
 def parked_columns(parked: Parked, max_body: int = MAX_BODY_BYTES) -> dict[str, Any]:
@@ -91,7 +92,7 @@ def columns_of(event: Event, max_body: int = MAX_BODY_BYTES) -> dict[str, Any]:
         "source": _short(event.source),
         "origin": _short(event.origin),
         "subject": _short(event.subject),
-        "time": event.time,
+        "time": _time_of(event),
         "decoded": decoded,
         "body": body,
         "deliveries": event.deliveries,
@@ -144,6 +145,25 @@ def _body_of(event: Event) -> tuple[bytes, bool]:
     return body, True
 
 
+def _time_of(event: Event) -> datetime.datetime | None:
+    """Its time; None for one that is beyond the years of UTC, which some databases store and no reader could read."""
+    try:
+        return None if event.time is None else event.time.astimezone(datetime.UTC)
+    except OverflowError:
+        return None
+
+
 def _short(text: str) -> str:
-    """Fit for a VARCHAR(255) of every database."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "")[:255]
+    """The name of an event's part, fit for a VARCHAR(255) of every database."""
+    return storable(text[:255])
+
+
+def bare(event: Event) -> Event:
+    """What is certain of an event whose row the database refuses, in ASCII and without numbers that it chooses."""
+    body, _ = _body_of(event)
+    head, digest = excerpt(body)
+    names = {
+        name: getattr(event, name).encode("ascii", "backslashreplace").decode()
+        for name in ("id", "type", "origin", "subject", "channel")
+    }
+    return Event(source=event.source, data=head, undecodable="", whole_size=len(body), digest=digest, **names)

@@ -21,9 +21,10 @@ from typing import Any, NoReturn, Protocol
 import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.exceptions import HeadMoved, LeaseLost
+from watcher_sync.exceptions import HeadMoved, LeaseLost, RowRefused
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Staged
+from watcher_sync.model.texts import storable
 from watcher_sync.storage.epochs import Position, continues, new_mark, read_position
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.stored.quotas import Connect, EntityQuota, EventQuotas, QuotaKeeper, StoredUsage, Superseded
@@ -245,15 +246,18 @@ class CommitWriter:
                 s.change(),
                 s.delta(),
                 versions,
-                event.id[:255],
-                event.type[:255],
+                (event.id if event.id.isprintable() else storable(event.id))[:255],
+                (event.type if event.type.isprintable() else storable(event.type))[:255],
                 event.source,
                 s.merged,
                 event.actor,
                 owned.project_id if s.kind.is_scoped and owned is not None else None,  # type: ignore[attr-defined]
                 commit.new_mark if s.seq == last else None,
             )
-            entries.append(self._journal.values(entry))
+            row = self._journal.values(entry)
+            if _NUL in row[_DELTA]:
+                _refuse_nul(s)
+            entries.append(row)
         for name, entities in changed.items():
             statements += self._entities[name].statements(entities)
         for name, rows in removals.items():
@@ -261,6 +265,21 @@ class CommitWriter:
         _add(statements, self._remove_tombstone, revived)
         statements += self._add_tombstone.statements(tombstones)
         statements += self._journal.statements(entries)
+
+
+_NUL = "\\u0000"
+_DELTA = 5
+"""Where a journal row has what differs, as JSON."""
+
+
+def _refuse_nul(staged: Staged) -> None:
+    """Refuse on every database what PostgreSQL refuses. Inside a JSON document, each of them stores it.
+
+    :raises RowRefused: a text has a NUL character.
+    """
+    for name, field in staged.kind.fields.items():
+        if field.python is str and "\0" in (getattr(staged.entity, name, None) or ""):
+            raise RowRefused(f"{staged.kind.name} {staged.id}: {name} has a NUL character")
 
 
 def _usage(rows: Sequence[Mapping[str, Any]]) -> dict[str, StoredUsage]:

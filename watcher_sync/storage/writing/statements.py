@@ -21,7 +21,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import RowRefused
-from watcher_sync.storage.database.types import JsonDocument, converter
+from watcher_sync.storage.database.types import JsonDocument, MessageText, converter
 
 Row = tuple[Any, ...]
 
@@ -52,6 +52,7 @@ class Statement(msgspec.Struct, gc=False):
         return found
 
 
+_WIDE = (JsonDocument, MessageText, sa.Text, sa.LargeBinary)
 _NO_LIMIT = 2**40
 _DEFAULT_PACKET_BYTES = 16_777_216
 _OVERHEAD_BYTES = 65_536
@@ -118,7 +119,7 @@ class RowWriter:
     ) -> None:
         self.sql = sql
         self._packet = packet if dialect == "mysql" else None
-        self._wide = [i for i, c in enumerate(columns) if isinstance(c.type, (JsonDocument, sa.Text, sa.LargeBinary))]
+        self._wide = [i for i, c in enumerate(columns) if isinstance(c.type, _WIDE)]
         self._unfolded = unfolded
         self._parameter = parameter
         if unfolded:  # what is not named is NULL; dictionaries would cost more than the rest of the document
