@@ -328,6 +328,9 @@ def _read(conf: cfg.ConfigOpts, argv: Sequence[str], prog: str) -> None:
         raise ConfigError(" ".join(str(exc).split())) from None
     except OSError as exc:
         raise ConfigError(str(exc)) from None
+    except UnicodeDecodeError as exc:
+        near = exc.object[max(0, exc.start - 20) : exc.end]
+        raise ConfigError(f"a configuration file is not UTF-8 near {near!r}") from None
     except SystemExit as exc:
         text = " ".join(messages.getvalue().split())
         if exc.code == 1:  # a file has a wrong value for an option of the command line

@@ -280,3 +280,10 @@ def test_what_a_thread_reads_during_a_reload_is_forgotten_after_it(run, tmp_path
     assert process.reload(conf, check) == ["reconcile.interval"]
     thread.join(deadline(PATIENCE_SECONDS))
     assert (seen, conf.reconcile.interval) == ([600], 1)
+
+
+def test_a_file_that_is_not_utf8_is_status_2_and_shows_the_place(tmp_path, capsys):
+    path = tmp_path / "latin.conf"
+    path.write_bytes("[DEFAULT]\n# Schlüssel der API\n".encode("latin-1"))
+    assert process.run(lambda argv: process.make_conf(argv, prog="test") and 0, ["--config-file", str(path)]) == 2
+    assert capsys.readouterr().err == "error: a configuration file is not UTF-8 near b'[DEFAULT]\\n# Schl\\xfc'\n"

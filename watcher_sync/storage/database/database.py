@@ -63,9 +63,14 @@ _URL_DEFAULTS = {
         "tcp_user_timeout": "5000",
         "application_name": "watcher-sync",
     },
-    "mysql": {"connect_timeout": "3"},
+    "mysql": {
+        "connect_timeout": "3",
+        # Before SQLAlchemy reads the level of the first connection, to which it returns later ones.
+        "init_command": "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    },
 }
-"""Time limits for a server that stops answering; parameters of the URL take precedence."""
+"""Time limits for a server that stops answering, and the isolation level in which a transaction reads one state on
+MariaDB. Parameters of the URL take precedence."""
 
 _NARROW_CHARSETS: Final = ("utf8", "utf8mb3")
 """What MariaDB calls UTF-8 of at most three bytes a character."""
@@ -276,12 +281,8 @@ def _set_up_psycopg(connection: Any, _record: Any) -> None:
 
 
 def _set_up_mysql(connection: Any, record: Any) -> None:
-    """Read the largest statement that the server accepts, and have the driver make smaller ones of many rows.
-
-    A transaction reads one state of the database, whatever the server's default is.
-    """
+    """Read the largest statement that the server accepts, and have the driver make smaller ones of many rows."""
     with connection.cursor() as cursor:
-        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         cursor.execute("SELECT @@max_allowed_packet")
         limit = int(cursor.fetchone()[0])
     record.info[MAX_PACKET] = limit
