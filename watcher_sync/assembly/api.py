@@ -21,7 +21,7 @@ from oslo_config import cfg
 from oslo_policy import policy
 
 from watcher_sync.api.changes.cloud_events import WritableEvents
-from watcher_sync.api.edge import audit, healthcheck, metrics, rate_limits, spans
+from watcher_sync.api.edge import audit, healthcheck, late_database, metrics, rate_limits, spans
 from watcher_sync.api.edge.feed import Feed
 from watcher_sync.api.entities import provider_bindings, service_type_instances
 from watcher_sync.api.entities.changed_states import ChangedStateList
@@ -56,11 +56,12 @@ from watcher_sync.api.ui.login import LoginResource
 from watcher_sync.api.ui.page import Root, Static, assets
 from watcher_sync.assembly.reconcile import SyncOnDemand
 from watcher_sync.assembly.sources import ConfiguredGrants
-from watcher_sync.assembly.store import open_store_of_server
+from watcher_sync.assembly.store import open_store_of_server, usable_store
 from watcher_sync.commit.authorisation import Authority, Grants, with_own_sources
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.conf import keystone, opts
 from watcher_sync.dispatch import Dispatcher, load_handlers
+from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.log.api import outlets
 from watcher_sync.log.api import schemas as log_schemas
 from watcher_sync.model.entities import builtin_kinds
@@ -92,14 +93,29 @@ _MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (
 def assemble(conf: cfg.ConfigOpts) -> Wsgi:
     """Makes the application over the store of ``[database] connection``.
 
+    If the database is unavailable, the application answers 503 until the database answers.
+
     :raises ConfigError: when the configuration cannot work.
     :raises SchemaMissing: when ``db_sync`` has not been run.
-    :raises DatabaseUnavailable: when the database is unavailable.
     """
     if conf.api.auth_strategy == "keystone":
         keystone.require_complete(conf)
-    store = open_store_of_server(conf)
-    return make_application(conf, store, SyncOnDemand(conf, store), ConfiguredGrants(conf))
+    # The configuration first: an unavailable database must not hide its mistakes.
+    declared = open_store_of_server(conf, checked=False)
+
+    def make(store: Store) -> Wsgi:
+        return make_application(conf, store, SyncOnDemand(conf, store), ConfiguredGrants(conf))
+
+    def checked() -> Wsgi:
+        store = usable_store(conf, declared, answer=conf.database.read_timeout)
+        return application if store is declared else make(store)
+
+    application = make(declared)
+    try:
+        return checked()
+    except DatabaseUnavailable as exc:
+        unavailable = _wrapped(late_database.make_unavailable(), conf)
+        return late_database.LateDatabase(checked, unavailable, conf.database.retry_interval, exc)
 
 
 def make_application(
@@ -113,7 +129,10 @@ def make_application(
     :param grants: says what each source may bring, for the replay of quarantined events; None: no source is known.
     :raises ConfigError: when an option has an unusable value.
     """
-    application: Wsgi = make_app(Service(conf, store), load_handlers(conf), sync, grants)
+    return _wrapped(make_app(Service(conf, store), load_handlers(conf), sync, grants), conf)
+
+
+def _wrapped(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
     for wrap in _MIDDLEWARES:
         application = wrap(application, conf)
     return application

@@ -100,11 +100,11 @@ def _make_store(conf: cfg.ConfigOpts, kinds: Kinds, *, limited: bool, answer: fl
     return Store(database, kinds, quotas=conf.retention, commits=commits, watch=watch)
 
 
-def open_store_of_server(conf: cfg.ConfigOpts) -> Store:
+def open_store_of_server(conf: cfg.ConfigOpts, *, checked: bool = True) -> Store:
     """The store of a process whose clients wait for it: an API worker or an outlet.
 
     A statement waits ``[database] read_timeout`` for an answer.
 
-    :raises: as :func:`open_store`.
+    :param checked: as for :func:`open_store`, which also says what is raised.
     """
-    return open_store(conf, answer=conf.database.read_timeout)
+    return open_store(conf, checked=checked, answer=conf.database.read_timeout)

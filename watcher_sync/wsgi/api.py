@@ -25,7 +25,6 @@ def init_application(environ: Mapping[str, str] = os.environ) -> Wsgi:
 
     :raises ConfigError: the configuration cannot work.
     :raises SchemaMissing: ``db_sync`` has not been run.
-    :raises DatabaseUnavailable: the database is unavailable.
     """
     process.prepare()
     arguments = [f"--config-file={path}" for path in environ.get(FILES, "").split(";") if path.strip()]

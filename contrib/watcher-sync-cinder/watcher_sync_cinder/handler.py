@@ -24,6 +24,7 @@ from watcher_sync.model.view import View
 from watcher_sync_cinder.payloads import (
     ATTACHED,
     CapacityReport,
+    GroupUsage,
     SchedulerFailure,
     SnapshotUsage,
     SpecsReport,
@@ -36,6 +37,9 @@ Facets = dict[str, dict[str, Any]]
 
 _DELETED: Final = "deleted"
 """The status of what its publisher has just removed."""
+
+_DELETING: Final = "deleting"
+"""The status of what its publisher is about to remove."""
 
 _COPIED: Final[Mapping[str, Collection[str]]] = {
     "update.start": ("name", "state"),
@@ -69,6 +73,10 @@ class CinderHandler(Handler):
         "volume.exists": None,  # an audit of the past
         "snapshot.*": "on_snapshot",
         "snapshot.exists": None,
+        "group.delete.end": "on_group_deleted",
+        "consistencygroup.delete.end": "on_group_deleted",
+        "group_snapshot.delete.end": "on_group_snapshot_deleted",
+        "cgsnapshot.delete.end": "on_group_snapshot_deleted",
         "scheduler.*": "on_scheduler_failure",
         "volume_type.*": "on_type",
         "volume_type_extra_specs.*": "on_extra_specs",
@@ -129,6 +137,14 @@ class CinderHandler(Handler):
             },
         }
         yield _upsert(event, "volume_snapshot", usage.snapshot_id, facets)
+
+    def on_group_deleted(self, event: Event, view: View) -> Iterator[Change]:
+        """Its volumes are gone, without an event. The payload does not name them, and theirs do not name a group."""
+        return _being_deleted("volume", event, view)
+
+    def on_group_snapshot_deleted(self, event: Event, view: View) -> Iterator[Change]:
+        """The same for its snapshots."""
+        return _being_deleted("volume_snapshot", event, view)
 
     def on_scheduler_failure(self, event: Event, view: View) -> Iterator[Change]:
         """The status that the scheduler wrote because it found no pool; the rest of the volume needs a comparison."""
@@ -200,6 +216,13 @@ class CinderHandler(Handler):
         backend_id = event.read(CapacityReport).name_to_id
         if view.get("storage_backend", backend_id) is None:
             yield _upsert(event, "storage_backend", backend_id, {"service": {}})
+
+
+def _being_deleted(kind: str, event: Event, view: View) -> Iterator[Change]:
+    """What the project of a group deletes needs a comparison: the start of each deletion has an event, in any case."""
+    for each in view.by(kind, "project_id", event.read(GroupUsage).tenant_id):
+        if getattr(each, "status", None) == _DELETING:
+            yield Doubtful(kind, each.id)
 
 
 def attachment_fields(attachments: Iterable[tuple[str, str | None]]) -> dict[str, Any]:

@@ -63,6 +63,12 @@ class SnapshotUsage(msgspec.Struct):
     audit_period_beginning: Any = None
 
 
+class GroupUsage(msgspec.Struct):
+    """The payload of ``group.*``, ``group_snapshot.*`` and their older forms."""
+
+    tenant_id: str
+
+
 class RequestedVolume(msgspec.Struct):
     """The volume in the request that the scheduler failed to serve."""
 

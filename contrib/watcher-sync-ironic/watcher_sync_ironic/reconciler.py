@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
+from oslo_log import log as logging
 
 from watcher_sync.exceptions import ReconcileError
 from watcher_sync.model.kinds import Entity
 from watcher_sync.reconcile.openstack_listing import CloudRequestRefused, OpenStackReconciler, pages
 from watcher_sync_ironic.entities import BaremetalNode, BaremetalPort, BaremetalPortgroup
 from watcher_sync_ironic.payloads import NodeData, PortData, PortgroupData
+
+LOG = logging.getLogger(__name__)
 
 _SERVICE: Final = "baremetal"
 _VERSION: Final = "1.65"
@@ -26,6 +30,8 @@ _COLLECTIONS: Final[Mapping[str, tuple[type[Entity], type[_Data]]]] = {
 _NEEDED: Final = (
     "to see all nodes, the account needs the role reader in the system scope, or service in the service project"
 )
+_REDACTED: Final = re.compile(r"\*\* (value )?redacted\b.*\*\*", re.IGNORECASE | re.DOTALL)
+"""What Ironic writes instead of a value, such as ``** Value Redacted - Requires ... permission. **``."""
 _NOT_LISTED: Final = {*Entity.__struct_fields__, "compute_host_id"}
 """What other entities tell, and the bookkeeping."""
 
@@ -50,10 +56,25 @@ class IronicReconciler(OpenStackReconciler):
             client.get(_SERVICE, "/conductors", microversion=_VERSION)
         except CloudRequestRefused as exc:
             raise CloudRequestRefused(f"{exc}; {_NEEDED}") from None
+        hidden: set[str] = set()
         for key, (cls, data) in _COLLECTIONS.items():
             for found in pages(client, _SERVICE, f"/{key}", key=key, params={"detail": "true"}, version=_VERSION):
                 try:
                     each = msgspec.convert(found, data)
                 except msgspec.ValidationError as exc:
                     raise ReconcileError(f"{_SERVICE} /{key}: {exc}") from None
-                yield cls(id=each.uuid, **{n: v for facet in each.facets().values() for n, v in facet.items()})
+                fields = {name: value for facet in each.facets().values() for name, value in facet.items()}
+                for name in fields:
+                    if _is_redacted(fields[name]):
+                        fields[name] = msgspec.UNSET
+                        hidden.add(f"{cls.__name__}.{name}")
+                yield cls(id=each.uuid, **fields)
+        if hidden:
+            LOG.warning("Ironic hides %s from this account; they stay as notifications report them", sorted(hidden))
+
+
+def _is_redacted(value: Any) -> bool:
+    """Whether Ironic put a text or an object with a text in the place of a value that the account may not see."""
+    if isinstance(value, dict):
+        return any(isinstance(text, str) and _is_redacted(text) for text in value.values())
+    return isinstance(value, str) and _REDACTED.fullmatch(value) is not None

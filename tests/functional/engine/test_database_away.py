@@ -8,13 +8,16 @@ import time
 from collections.abc import Callable
 
 import pytest
+import requests
 import sqlalchemy as sa
 
-from tests.functional.engine.driving import Installation, Line
+from tests.functional.engine.driving import EngineProcess, Installation, Line
 from tests.functional.engine.proxy import CountingProxy
-from tests.services.servers import Server
-from tests.waiting import wait_until
+from tests.functional.executables import BIN
+from tests.services.servers import Server, free_port
+from tests.waiting import deadline, wait_until
 from watcher_sync.testing.nova.cloud import CloudSimulator
+from watcher_sync.wsgi.api import FILES
 
 OUTAGE = float(os.environ.get("WATCHER_SYNC_TEST_OUTAGE", "30"))
 """Seconds that the database is away in the rare form."""
@@ -85,3 +88,39 @@ def test_an_engine_that_is_started_before_its_database_waits_for_it(
     own_postgresql.start()
     engine.wait_until_leading()
     assert engine.logged("The database is unavailable") == 1
+
+
+@pytest.mark.parametrize("server", ["watcher-sync-api", "gunicorn", "gunicorn --preload"])
+def test_an_api_that_is_started_before_its_database_answers_503_and_then_serves(
+    install: Callable[..., Installation], own_postgresql: Server, server: str
+) -> None:
+    port = free_port()
+    site = install(own_postgresql.url, api__auth_strategy="noauth", api__port=port)
+    site.upgrade()
+    site.store.database.dispose()
+    own_postgresql.stop()
+    config = site.config()
+    environment = site.environment | {FILES: str(config)}
+    command = site.command("watcher-sync-api", config)
+    if server != "watcher-sync-api":
+        bound = ["--bind", f"127.0.0.1:{port}", "--workers", "1", "watcher_sync.wsgi.api:application"]
+        command = [str(BIN / "gunicorn"), *server.split()[1:], "--config", "python:watcher_sync.wsgi.gunicorn", *bound]
+    api = EngineProcess(command, site.folder / "api.log", environment)
+    site.engines.append(api)
+
+    def status(path: str) -> int:
+        try:
+            return requests.get(f"http://127.0.0.1:{port}{path}", timeout=deadline(30)).status_code
+        except requests.RequestException:
+            assert api.running, api.log
+            return 0
+
+    wait_until(lambda: status("/healthcheck") == 503, what="an answer without the database")
+    assert status("/v1/instances") == 503
+    workers = api.workers
+    own_postgresql.start()
+    wait_until(lambda: status("/healthcheck") == 200, what="an answer with the database")
+    assert status("/v1/instances") == 200
+    assert api.workers == workers
+    assert (api.logged("The database is unavailable"), api.logged("The database has recovered")) == (1, 1)
+    assert api.terminate()[0] == 0

@@ -89,7 +89,11 @@ def test_the_catch_up_of_a_jwt_is_that_of_the_stream_of_the_same_token(client, c
     assert topics.last_served(topics.find(LINK), other) is None
 
 
-@pytest.mark.parametrize("sent", [token("admin", secret="x" * 32), token("admin", exp=1), "nonsense"])
+@pytest.mark.parametrize(
+    "sent",
+    [token("admin", secret="x" * 32), token("admin", exp=1), "nonsense"],
+    ids=["another secret", "expired", "no token"],
+)
 def test_a_bad_jwt_is_401(client, sent):
     assert client.simulate_get(BASE, headers=bearer(sent)).status_code == 401
 

@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+import datetime
+
 import hypothesis
+import jsonschema
 import pytest
 from hypothesis import strategies as st
 
 from tests.simulated import by_facet, telling, told
 from watcher_sync.api.entities import entity_filters
+from watcher_sync.client.commands.cells import cell
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.kinds import Kind
 from watcher_sync.read.filters import FieldCondition
 
 SERVERS = {
@@ -63,6 +68,7 @@ def servers(store):
         ("vcpus=in:2,8", "ac"),
         ("locked=true", "c"),
         ("locked=neq:true", "abd"),
+        ("locked=True", "c"),
         ("created_at=gte:2026-03-01T12:00:00Z", "d"),
         ("created_at=lt:2026-03-01T12:00:00", ""),
         ("created_at=2026-03-01T13:00:00%2B01:00", "d"),
@@ -111,7 +117,7 @@ def test_a_list_with_versions_has_the_same_filters(client, servers):
             "vcpus: is not a whole number, alone or after one of eq:, neq:, gt:, gte:, lt:, lte:; or several",
         ),
         ("metadata[app]=gt:4", "metadata/app: is not a text, alone or after one of eq:, neq:, prefix:"),
-        ("locked=1", "locked: is not true or false, alone or after one of eq:, neq:"),
+        ("locked=1", "locked: is not true or false, in any case, alone or after one of eq:, neq:"),
         ("created_at=yesterday", "created_at: is not a time such as 2026-01-31T12:00:00Z"),
     ],
 )
@@ -122,6 +128,35 @@ def test_a_wrong_filter_says_what_is_right(client, problem, query, detail):
 def test_a_value_that_a_field_never_has_is_refused_with_those_that_it_has(client, problem):
     detail = problem(client.simulate_get("/v1/compute_nodes", query_string="status=enabeld"), 400)["detail"]
     assert detail.startswith("status: is not one of enabled, disabled")
+
+
+MOMENT = datetime.datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=datetime.UTC)
+PRINTED = {
+    bool: (True, False),
+    int: (0, -7, 10**18 - 1),
+    float: (1.0, -0.5, 0.1 + 0.2, 1 / 3_000, 9_007_199_254_740_993.0, 1e16, 1.5e300, 5e-324),
+    str: ("None", "True", "e+16", "a, b", "4.0"),
+    datetime.datetime: (MOMENT, MOMENT.replace(microsecond=0)),
+}
+"""Type of a field -> values of it."""
+
+
+@pytest.mark.parametrize(("python", "value"), [(python, value) for python in PRINTED for value in PRINTED[python]])
+@pytest.mark.parametrize("operator", ["", "eq:", "neq:"])
+def test_what_the_client_prints_for_a_value_is_a_filter_for_it(python, value, operator):
+    kind, field = _field_of_type(python)
+    printed = str(cell(value, field))
+    for text in {printed, printed.upper(), printed.lower()} if python is bool else {printed}:
+        given = {field: [operator + text]}
+        jsonschema.validate(given[field], entity_filters.parameters(kind)[field])
+        (found,) = entity_filters.conditions(kind, given, [field])
+        assert (found.operator, found.values) == (operator.rstrip(":") or "eq", (value,))
+
+
+def _field_of_type(python: type) -> tuple[Kind, str]:
+    """A kind with a field of this type, which has no vocabulary."""
+    fields = ((kind, field) for kind in builtin_kinds().values() for field in kind.fields.values())
+    return next((kind, field.name) for kind, field in fields if field.python is python and not field.words)
 
 
 def test_every_scalar_field_of_every_kind_is_a_filter(store):

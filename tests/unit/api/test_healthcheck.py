@@ -79,7 +79,7 @@ def test_a_database_without_tables_is_503_and_details_are_given_where_asked_for(
     status, body = ask(healthcheck.wrap(api, conf), "/healthcheck", **JSON)
     assert status == 503
     first = body["reasons"][0]
-    assert (first["reason"], "journal_head" in first["details"]) == ("the database is not available", True)
+    assert (first["reason"], "db_sync" in first["details"]) == ("the database is not set up", True)
 
 
 def test_a_database_without_a_journal_head_is_503(conf, store):

@@ -96,6 +96,20 @@ def snapshot(event: str, at: float, *, status: str = "available", **fields: Any)
     return envelope(f"snapshot.{event}", at, payload, f"snapshot.{BACKEND}")
 
 
+def group(event: str, at: float, **fields: Any) -> dict[str, Any]:
+    """``<kind of group>.delete.end`` and the like. The payload names no volume and no snapshot."""
+    payload = {
+        "tenant_id": "project",
+        "user_id": "user",
+        "availability_zone": "nova",
+        "name": "databases",
+        "created_at": "2026-01-01T12:00:00+00:00",
+        "status": "deleted",
+        **fields,
+    }
+    return envelope(event, at, payload, f"group.{BACKEND}")
+
+
 def volume_type(event: str, at: float, *, error: str | None = None, **fields: Any) -> dict[str, Any]:
     """``volume_type.<event>``."""
     found = {"id": TYPE, "name": "fast", "is_public": True, "extra_specs": {"volume_backend_name": "fast"}, **fields}

@@ -22,6 +22,7 @@ from tests.unit.contrib.cinder_events import (
     VOLUME,
     backend,
     envelope,
+    group,
     only,
     playing,
     pool,
@@ -267,6 +268,31 @@ def test_a_volume_that_no_event_created_needs_a_comparison(event, known, marked)
     view = types.SimpleNamespace(get=lambda kind, entity_id: known)
     changes = CinderHandler().on_volume(read_body(json.dumps(volume(event, 1)).encode(), source="test"), view)
     assert [type(change) for change in changes] == [Upsert, *([Doubtful] if marked else [])]
+
+
+@pytest.mark.parametrize(
+    ("event", "kind", "member"),
+    [
+        ("group.delete.end", "volume", volume),
+        ("consistencygroup.delete.end", "volume", volume),
+        ("group_snapshot.delete.end", "volume_snapshot", snapshot),
+        ("cgsnapshot.delete.end", "volume_snapshot", snapshot),
+    ],
+)
+def test_a_deleted_group_has_what_its_project_deletes_compared(event, kind, member):
+    """Cinder publishes the start of each deletion, and the end of none."""
+    key = f"{kind.rpartition('_')[2]}_id"
+    members = [
+        member("create.end", 1, **{key: SNAPSHOT}),
+        *(member("delete.start", 2, status="deleting", **{key: entity_id}) for entity_id in (VOLUME, TYPE)),
+        member("delete.start", 2, status="deleting", tenant_id="another", **{key: "other"}),
+    ]
+    known = [types.SimpleNamespace(**fields) for fields in playing(*members).entities[kind].values()]
+    view = types.SimpleNamespace(by=lambda _kind, index, value: [one for one in known if getattr(one, index) == value])
+    read = read_body(json.dumps(group(event, 3)).encode(), source="test")
+    changes = getattr(CinderHandler(), CinderHandler.events[event])(read, view)
+    assert sorted(change.id for change in changes if change == Doubtful(kind, change.id)) == [VOLUME, TYPE]
+    assert playing(*members, group(event, 3)).outcomes["quarantined"] == 0
 
 
 def test_a_known_backend_and_a_known_pool_write_what_the_event_reports_and_no_more():

@@ -99,6 +99,33 @@ def test_all_pages_of_all_collections_become_entities(site: Site, api: IronicApi
     assert {asked.headers["X-OpenStack-Ironic-API-Version"] for asked in api.asked} == {"1.65"}
 
 
+@pytest.mark.parametrize(
+    ("field", "hidden"),
+    [
+        ("last_error", "** Value Redacted - Requires baremetal:node:get:last_error permission. **"),
+        ("fault", "** Redacted - requires baremetal:node:get:fault permission. **"),
+        ("extra", {"content": "** Redacted - Requires baremetal:node:get:extra permission. **"}),
+        ("properties", {"redacted_contents": "** Value redacted: Requires permission. Permission denied. **"}),
+    ],
+)
+def test_a_field_that_ironic_hides_stays_as_the_model_has_it_and_is_named_once(
+    site: Site, api: IronicApi, make: Make, caplog: pytest.LogCaptureFixture, field: str, hidden: Any
+) -> None:
+    reconciler = make(auth_type="none", endpoint=f"{api.url}/v1")
+    known = {"rack": "7"} if isinstance(hidden, dict) else "no power"
+    api.collections["nodes"][0][field] = known
+    run(reconciler)
+    for node in api.collections["nodes"]:
+        node[field] = hidden
+    ironic = Ironic()
+    new = ironic.node("create.end", saved=None, uuid="node-9", name="n9")["payload"]["ironic_object.data"]
+    api.collections["nodes"].append({**new, field: hidden})
+    run(reconciler)
+    nodes = {row["id"]: row for row in site.model.dump("baremetal_node")}
+    assert (nodes["node-0"][field], nodes["node-9"][field], nodes["node-9"]["name"]) == (known, None, "n9")
+    assert [record.getMessage().count(field) for record in caplog.records if "hides" in record.getMessage()] == [1]
+
+
 def test_what_is_listed_no_more_is_deleted(site: Site, api: IronicApi, make: Make) -> None:
     reconciler = make(auth_type="none", endpoint=f"{api.url}/v1")
     run(reconciler)

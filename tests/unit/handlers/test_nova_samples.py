@@ -44,7 +44,7 @@ def samples():
     return [sample(number, file) for number, file in enumerate(FILES)]
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_every_sample_is_understood_decoded_or_not(nova, changes, file):
     event = sample(1, file)
     assert len(changes(event)) == (1 if event.type in SENT_BY_OTHERS else 2)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each requirement has a lower bound, at or above the first release without a known hole."""
+"""Each requirement has a lower bound: the first release without a known hole, or an earlier one that OpenStack pins."""
 
 from __future__ import annotations
 
+import configparser
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ _FIRST_WITHOUT_HOLES = {
     "pymysql": "1.1.1",  # CVE-2024-36039
     "pyyaml": "6.0.1",
     "requests": "2.33.0",  # CVE-2026-25645
-    "urllib3": "2.7.0",  # CVE-2026-44431, CVE-2026-44432
+    "urllib3": "2.8.0",  # CVE-2026-97687, CVE-2026-97688, CVE-2026-97689
     "webob": "1.8.8",  # CVE-2024-42353
 }
 
@@ -37,8 +38,15 @@ def _requirements(name: str) -> list[Requirement]:
 
 
 def _lower_bound(requirement: Requirement) -> Version | None:
-    bounds = [Version(s.version) for s in requirement.specifier if s.operator in (">=", "==", "~=")]
+    bounds = [Version(s.version) for s in requirement.specifier if s.operator in (">=", "==", "===", "~=")]
     return max(bounds, default=None)
+
+
+def _pins(name: str) -> dict[str, Version | None]:
+    return {canonicalize_name(r.name): _lower_bound(r) for r in _requirements(name)}
+
+
+_OF_OPENSTACK = _pins("openstack-constraints.txt")
 
 
 _FILES = [
@@ -66,7 +74,8 @@ def test_no_lower_bound_is_a_release_with_a_known_hole(name):
     for requirement in _requirements(name):
         first = _FIRST_WITHOUT_HOLES.get(canonicalize_name(requirement.name))
         bound = _lower_bound(requirement)
-        if first is not None and bound is not None and bound < Version(first):
+        is_pinned_by_openstack = bound == _OF_OPENSTACK.get(canonicalize_name(requirement.name))
+        if first is not None and bound is not None and bound < Version(first) and not is_pinned_by_openstack:
             low[requirement.name] = str(bound)
     assert low == {}
 
@@ -78,12 +87,25 @@ def test_every_package_with_a_known_hole_is_required_by_name():
 
 @pytest.mark.parametrize("name", _FILES)
 def test_the_tested_versions_satisfy_every_requirement(name):
-    tested = {canonicalize_name(r.name): r for r in _requirements("constraints.txt")}
+    tested = _pins("constraints.txt")
     unsatisfied = []
     for requirement in _requirements(name):
         pin = tested.get(canonicalize_name(requirement.name))
         if requirement.name in ("setuptools", "wheel"):
             continue  # each interpreter brings its own
-        if pin is None or not requirement.specifier.contains(str(_lower_bound(pin))):
+        if pin is None or not requirement.specifier.contains(pin):
             unsatisfied.append(f"{requirement}: {pin}")
     assert unsatisfied == []
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "test-requirements.txt", "setup.cfg"])
+def test_what_openstack_pins_satisfies_every_requirement_and_extra(name):
+    if name == "setup.cfg":
+        extras = configparser.ConfigParser()
+        extras.read(_ROOT / name)
+        found = [Requirement(line) for lines in extras["extras"].values() for line in lines.split("\n") if line]
+    else:
+        found = _requirements(name)
+    pins = {str(r): _OF_OPENSTACK.get(canonicalize_name(r.name)) for r in found}
+    assert len([pin for pin in pins.values() if pin]) > 1
+    assert [r for r, pin in pins.items() if pin and not Requirement(r).specifier.contains(pin)] == []

@@ -26,10 +26,13 @@ from oslo_middleware.healthcheck import opts
 from oslo_middleware.healthcheck.pluginbase import HealthcheckBaseExtension, HealthcheckResult
 
 from watcher_sync.conf.opts import HEALTH_BACKENDS
-from watcher_sync.exceptions import StorageError
+from watcher_sync.exceptions import SchemaMissing, StorageError
+from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.database.database import open_database, translated
 from watcher_sync.storage.database.database_time import read_clock
 from watcher_sync.storage.groups.source_status import list_sources, problem_of
+from watcher_sync.storage.schema.schema import check_revision
+from watcher_sync.storage.schema.tables import Tables
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -75,6 +78,8 @@ class _Backend(HealthcheckBaseExtension, abc.ABC):
             if self._cached is None or self._monotonic() - self._cached[0] >= _MAX_RESULT_AGE_SECONDS:
                 try:
                     result = self._query(self._engine)
+                except SchemaMissing as exc:
+                    result = HealthcheckResult(False, "the database is not set up", str(exc))
                 except StorageError as exc:
                     result = HealthcheckResult(False, "the database is not available", str(exc))
                 self._cached = (self._monotonic(), result)
@@ -91,8 +96,11 @@ class _Backend(HealthcheckBaseExtension, abc.ABC):
 class Database(_Backend):
     """The backend ``watcher_sync_database``."""
 
+    _tables = Tables(builtin_kinds())
+
     def _query(self, engine: sa.Engine) -> HealthcheckResult:
         with translated(), engine.connect() as connection:
+            check_revision(connection, self._tables)
             seq = connection.execute(sa.text("SELECT seq FROM journal_head")).scalar_one_or_none()
         if seq is None:
             return HealthcheckResult(False, "the database is not set up", "the journal has no head: run db_sync")

@@ -52,7 +52,8 @@ _WORD_OPERATORS: Final = ("eq", "neq", "in", "nin", "prefix")
 _SEVERAL: Final = ("in", "nin")
 
 _INTEGER: Final = "-?[0-9]{1,18}"
-_NUMBER: Final = r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE]-?[0-9]{1,2})?"
+_NUMBER: Final = r"-?[0-9]{1,17}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?"
+"""It matches each number as Python and JSON write it, which the client prints."""
 _DAY: Final = (
     "(?:(?:19|20)[0-9]{2}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|"
     "02-(?:0[1-9]|1[0-9]|2[0-8]))|(?:(?:19|20)(?:0[48]|[2468][048]|[13579][26])|2000)-02-29)"
@@ -101,7 +102,7 @@ def value_of(python: type, text: str) -> Any:
             raise ValueError(text)
         return number
     if python is bool:
-        return {"true": True, "false": False}[text]
+        return {"true": True, "false": False}[text.lower()]
     if python is datetime.datetime:
         return parse_time(text, "the value")
     return text.replace("\0", "")
@@ -190,7 +191,7 @@ def _value_schema(field: Field) -> schemas.Schema | None:
     if field.python is float:
         return _pattern_schema("a number", _NUMBER, _NUMBER_OPERATORS)
     if field.python is bool:
-        return _pattern_schema("true or false", "(?:true|false)", _BOOLEAN_OPERATORS)
+        return _pattern_schema("true or false, in any case", _any_of("true", "false"), _BOOLEAN_OPERATORS)
     if field.python is datetime.datetime:
         return _pattern_schema("a time such as 2026-01-31T12:00:00Z", _TIME, _TIME_OPERATORS)
     if field.words:
@@ -208,10 +209,14 @@ def _pattern_schema(what: str, value: str, operators: tuple[str, ...]) -> schema
 
 def _words_schema(words: tuple[str, ...]) -> schemas.Schema:
     """A word in any case; or after ``prefix:`` any text, for a word that the vocabulary lacks."""
-    any_of = f"(?:{'|'.join(''.join(map(_any_case, word)) for word in words)})"
-    schema = _pattern_schema(f"one of {', '.join(words)}", any_of, _ENTRY_OPERATORS)
+    schema = _pattern_schema(f"one of {', '.join(words)}", _any_of(*words), _ENTRY_OPERATORS)
     form = f"one of {', '.join(words)}, in any case{_after_operators(_WORD_OPERATORS)}"
     return {**schema, "pattern": f"{schema['pattern']}|^prefix:[^\\u0000]*$", FORM: form}
+
+
+def _any_of(*words: str) -> str:
+    """A pattern for one of these words, in any case."""
+    return f"(?:{'|'.join(''.join(map(_any_case, word)) for word in words)})"
 
 
 def _any_case(character: str) -> str:
