@@ -21,7 +21,7 @@ MORE = ServiceType(name="vm", statuses=frozenset({"MIGRATING"}), aliases={"ON": 
 
 def test_the_built_in_service_types_are_those_of_the_contract():
     services = ServiceTypes()
-    assert services.names() == sorted([*publisher.STATUSES, "three_tier_app_demo"])
+    assert services.names() == sorted([*publisher.STATUSES, "cost", "three_tier_app_demo"])
     for name, statuses in publisher.STATUSES.items():
         assert set(services.statuses(name)) - {"UNKNOWN"} == set(statuses) - {"UNKNOWN"}
 
@@ -117,3 +117,8 @@ def test_a_plugin_that_fails_is_shown_and_costs_only_itself(installed, expressio
     (failure,) = [failure for failure in dispatcher.failures if "gpu" in failure.plugin]
     assert failure.plugin == "watcher_sync.service_types: gpu"
     assert dispatcher.find("dcm.status.vm").plugin == "dcm"
+
+
+def test_a_provider_of_cost_management_is_known():
+    row = Player().told(event(reported="ready", service_type="cost", sequence=1, channel="dcm.cost"))
+    assert row.status == "READY"

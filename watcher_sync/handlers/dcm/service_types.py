@@ -99,6 +99,11 @@ BUILTIN: Final = (
         statuses=frozenset(["PENDING", "RUNNING", "FAILED", "UNKNOWN", "DELETING", "DELETED"]),
     ),
     ServiceType(
+        # A provider of cost management publishes it; DCM itself declares no set of statuses for it.
+        name="cost",
+        statuses=frozenset(["PENDING", "PROVISIONING", "READY", "FAILED", "DELETING", "DELETED"]),
+    ),
+    ServiceType(
         name="three_tier_app_demo",
         statuses=frozenset(["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "UNKNOWN", "DELETED"]),
         subjects=frozenset(["container"]),
