@@ -95,7 +95,7 @@ class NovaReconciler(Reconciler):
         # Held by a run. A complete run waits for it, a run of changes does not.
         self._lock = threading.Lock()
         self._listed_changes: float | None = None
-        """When the last listing of changes began, by the monotonic clock."""
+        """When the last listing of changes began, by the monotonic clock; None if changes are due."""
 
     def scopes(self) -> Sequence[str]:
         """Return the two scopes, or none if ``enabled`` is false."""
@@ -182,6 +182,8 @@ class NovaReconciler(Reconciler):
             report = run.report(comparison)
             compared = comparison.complete | ({INSTANCE} if "servers" not in comparison.failures else set())
         finally:
+            if INSTANCE not in compared:
+                self._listed_changes = None
             for kind in marked.keys() - compared:
                 for one in marked[kind]:
                     self.context.doubts.add(kind, one)

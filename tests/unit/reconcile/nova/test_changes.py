@@ -68,6 +68,17 @@ def test_without_a_complete_inventory_no_changes_are_listed(site: NovaSite, clou
     assert (report.complete, report.requests, list(site.model.all("instance"))) == (True, 0, [])
 
 
+def test_changes_that_could_not_be_listed_are_listed_by_the_next_run(site: NovaSite, cloud: FakeOpenStack):
+    site.reconcile()
+    cloud.inventory.update_server(next(iter(cloud.inventory.servers)), state="stopped", power_state="shutdown")
+    reconciler = site.reconciler()
+    cloud.fail(server_error(500), path="/servers/detail")
+    with pytest.raises(ReconcileError):
+        site.reconcile(CHANGES, reconciler=reconciler)
+    assert site.reconcile(CHANGES, reconciler=reconciler).written == 1
+    assert site.instances() == truth(cloud)
+
+
 def test_a_doubtful_instance_is_asked_for_soon(site: NovaSite, cloud: FakeOpenStack):
     site.reconcile()
     reconciler = site.reconciler()
