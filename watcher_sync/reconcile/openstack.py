@@ -4,16 +4,18 @@
 An :class:`OpenStackCloud` is the account of a section. It connects at the first request; any thread may use it. A
 :class:`CloudClient` makes the requests of one run: it knows the run's deadline, and counts them.
 
-Each failure has a type of its own. A server that asks for a pause (429, or 503 with ``Retry-After``) gets it within the
-deadline. keystoneauth authenticates again if a token expires. Nothing else is tried again: the next run does that.
+Each failure has a type of its own. A client repeats a request after a cut connection, and after 502, 503 and 504. It
+waits if a service asks for a pause. keystoneauth
+renews expired tokens.
 
 A failure's message has no address of the cloud, because ``/readyz`` shows it. The log has the address.
 
-openstacksdk is imported when a :class:`OpenStackCloud` is made: the import is slow.
+openstacksdk is imported when an account is made: the import is slow.
 """
 
 from __future__ import annotations
 
+import collections
 import datetime
 import email.utils
 import re
@@ -26,6 +28,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.accounts import cause_of, lack_of, share_between_threads
+from watcher_sync.backoff import Backoff
 from watcher_sync.conf import cloud_account, reconcile_nova
 from watcher_sync.exceptions import ConfigError, ReconcileError
 
@@ -41,9 +44,12 @@ Microversion = tuple[int, int]
 
 _VERSIONS: Final = {COMPUTE: "2"}
 
-_MAX_PAUSES: Final = 5
-"""Pauses for one request that a rate limit may ask for."""
+_MAX_RETRIES: Final = 5
+"""Failed requests in a row to one service that a run repeats."""
+_FIRST_PAUSE_SECONDS: Final = 0.5
+_MAX_PAUSE_SECONDS: Final = 4.0
 _DEFAULT_PAUSE_SECONDS: Final = 1.0
+_AWAY: Final = (502, 503, 504)
 _MAX_SHOWN: Final = 200
 """Characters of an error message that are shown."""
 
@@ -51,7 +57,14 @@ T = TypeVar("T")
 
 
 class CloudError(ReconcileError):
-    """A request to the cloud failed."""
+    """A request to the cloud failed.
+
+    :ivar retry_after: seconds after which another attempt makes sense; None: in this run none makes sense.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class CloudUnavailable(CloudError):
@@ -63,14 +76,7 @@ class CloudRequestRefused(CloudError):
 
 
 class RateLimited(CloudError):
-    """The service asks for a longer pause than the deadline allows.
-
-    :ivar retry_after: seconds.
-    """
-
-    def __init__(self, message: str, retry_after: float) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
+    """The service asks for a pause."""
 
 
 class CloudNotFound(CloudError):
@@ -169,7 +175,9 @@ class CloudClient:
         self._cloud = cloud
         self._deadline = deadline
         self._adapters: dict[str, Any] = {}
-        self._highest: dict[str, Microversion | None] = {}
+        self._highest: dict[str, Microversion] = {}
+        self._failures: collections.Counter[str] = collections.Counter()
+        """Service -> its failed requests in a row that another attempt may follow."""
         self.requests = 0
         """Requests so far, those after a pause included."""
 
@@ -179,14 +187,15 @@ class CloudClient:
         :raises CloudError: the service cannot be asked.
         """
         if service not in self._highest:
-            data = self._guarded(service, self._adapter(service).get_endpoint_data)
-            supported = getattr(data, "max_microversion", None)
-            if supported is None:
-                raise CloudUnavailable(f"{service}: the service is unavailable, or does not name its microversions")
-            self._highest[service] = supported
-        supported = self._highest[service]
-        assert supported is not None
-        return "{}.{}".format(*min(supported, highest))
+            self._highest[service] = self._repeated(service, lambda: self._supported(service))
+        return "{}.{}".format(*min(self._highest[service], highest))
+
+    def _supported(self, service: str) -> Microversion:
+        data = self._guarded(service, self._adapter(service).get_endpoint_data)
+        supported: Microversion | None = getattr(data, "max_microversion", None)
+        if supported is None:
+            raise CloudUnavailable(f"{service}: the service is unavailable, or does not name its microversions", 0.0)
+        return supported
 
     def get(
         self, service: str, path: str, *, params: Mapping[str, Any] | None = None, microversion: str | None = None
@@ -197,21 +206,30 @@ class CloudClient:
         :param microversion: such as ``2.87``; None: the service's lowest.
         :raises CloudError: a type for each kind of failure.
         """
-        for pauses in range(_MAX_PAUSES + 1):
-            response = self._get(service, path, params, microversion)
-            status: int = response.status_code
-            pause = _asked_pause(response)
-            if pause is None:
-                break
-            left = self._deadline - self._cloud.monotonic()
-            if pauses == _MAX_PAUSES or pause >= left:
-                raise RateLimited(f"{service}: {status}: it asks for a pause of {pause:.0f} s", pause)
-            LOG.info("%s asks for a pause of %.0f s (%d)", service, pause, status)
-            self._cloud.wait(pause)
-        if status == 200:
-            body: bytes = response.content
-            return body
-        raise _error(service, path, status, response)
+        return self._repeated(service, lambda: self._get(service, path, params, microversion))
+
+    def _repeated(self, service: str, ask: Callable[[], T]) -> T:
+        """Ask a service, and repeat that after a failure that may be over soon.
+
+        :raises CloudError: the last failure.
+        """
+        backoff = Backoff(_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS)
+        while True:
+            try:
+                answer = ask()
+            except CloudError as exc:
+                if exc.retry_after is None:
+                    raise
+                self._failures[service] += 1
+                pause = max(exc.retry_after, backoff.failed())
+                left = self._deadline - self._cloud.monotonic()
+                if self._failures[service] > _MAX_RETRIES or pause >= left:
+                    raise
+                LOG.debug("Retrying in %.1f s: %s", pause, exc)
+                self._cloud.wait(pause)
+            else:
+                del self._failures[service]
+                return answer
 
     def read(
         self,
@@ -232,7 +250,14 @@ class CloudClient:
         except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
             raise UnreadableAnswer(f"{service} {path}: {exc}") from None
 
-    def _get(self, service: str, path: str, params: Mapping[str, Any] | None, microversion: str | None) -> Any:
+    def _get(self, service: str, path: str, params: Mapping[str, Any] | None, microversion: str | None) -> bytes:
+        response = self._request(service, path, params, microversion)
+        if response.status_code == 200:
+            body: bytes = response.content
+            return body
+        raise _error(service, path, response)
+
+    def _request(self, service: str, path: str, params: Mapping[str, Any] | None, microversion: str | None) -> Any:
         left = self._deadline - self._cloud.monotonic()
         if left <= 0:
             raise CloudUnavailable(f"{service}: no time is left for {path}")
@@ -273,7 +298,7 @@ class CloudClient:
                 raise CloudRequestRefused(what) from None
             if exc.http_status == 429:
                 raise RateLimited(what, float(exc.retry_after or _DEFAULT_PAUSE_SECONDS)) from None
-            raise CloudUnavailable(what) from None
+            raise CloudUnavailable(what, 0.0 if exc.http_status in _AWAY else None) from None
         except ksa.EndpointNotFound:
             raise CloudUnavailable(f"{service}: the catalogue has no endpoint of it") from None
         except ksa.ClientException as exc:
@@ -281,7 +306,8 @@ class CloudClient:
             # The text of an error of TLS names hosts.
             reason = "" if isinstance(exc, ksa.SSLError) else cause_of(exc)
             reason = reason or type(exc).__name__
-            raise CloudUnavailable(f"{self._cloud.asked(service, exc)}: {reason}") from None
+            is_cut = isinstance(exc, ksa.ConnectFailure | ksa.UnknownConnectionError)
+            raise CloudUnavailable(f"{self._cloud.asked(service, exc)}: {reason}", 0.0 if is_cut else None) from None
 
 
 def _account(conf: cfg.ConfigOpts, name: str) -> _Account:
@@ -326,14 +352,6 @@ def _account(conf: cfg.ConfigOpts, name: str) -> _Account:
         raise ConfigError(f"[{name}] {_shown(str(exc))}") from None
 
 
-def _asked_pause(response: Any) -> float | None:
-    """Return the seconds that a service asks to wait; None if the answer is not a request to wait."""
-    status, header = response.status_code, response.headers.get("Retry-After")
-    if status == 429 or (status == 503 and header is not None):
-        return _seconds(header)
-    return None
-
-
 def _seconds(header: str | None) -> float:
     """Read ``Retry-After``: a number of seconds, or a date."""
     if header is None:
@@ -349,7 +367,11 @@ def _seconds(header: str | None) -> float:
     return max(0.0, (until - datetime.datetime.now(datetime.UTC)).total_seconds())
 
 
-def _error(service: str, path: str, status: int, response: Any) -> CloudError:
+def _error(service: str, path: str, response: Any) -> CloudError:
+    status, header = response.status_code, response.headers.get("Retry-After")
+    if status == 429 or (status in _AWAY and header is not None):
+        pause = _seconds(header)
+        return RateLimited(f"{service}: {status}: it asks for a pause of {pause:.0f} s", pause)
     what = f"{service} {path}: {status}: {_shown(_message(response))}"
     types: dict[int, type[CloudError]] = {
         400: CloudBadRequest,
@@ -359,7 +381,9 @@ def _error(service: str, path: str, status: int, response: Any) -> CloudError:
     }
     if status in types:
         return types[status](what)
-    return CloudUnavailable(what) if status >= 500 else UnreadableAnswer(what)
+    if status < 500:
+        return UnreadableAnswer(what)
+    return CloudUnavailable(what, 0.0 if status in _AWAY else None)
 
 
 def _message(response: Any) -> str:

@@ -148,7 +148,7 @@ class ScheduledScope:
 
     @property
     def _is_open(self) -> bool:
-        return self._failures >= self._conf.reconcile.breaker_threshold
+        return self._failures >= int(self._conf.reconcile.breaker_threshold)
 
     def _count_from(self, moment: float) -> None:
         self._counted_from = moment
