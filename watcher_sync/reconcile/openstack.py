@@ -5,10 +5,10 @@ An :class:`OpenStackCloud` is the account of a section. It connects at the first
 :class:`CloudClient` makes the requests of one run: it knows the run's deadline, and counts them.
 
 Each failure has a type of its own. A client repeats a request after a cut connection, and after 502, 503 and 504. It
-waits if a service asks for a pause. keystoneauth
+waits if a service asks for a pause. It reads the catalogue again if an endpoint may have moved. keystoneauth
 renews expired tokens.
 
-A failure's message has no address of the cloud, because ``/readyz`` shows it. The log has the address.
+A failure's message has no address, because ``/readyz`` shows it. The log has it.
 
 openstacksdk is imported when an account is made: the import is slow.
 """
@@ -155,6 +155,10 @@ class OpenStackCloud:
         auth_url = (getattr(self._account.session.auth, "auth_url", None) or "").rstrip("/")
         return "keystone" if auth_url and f"{auth_url}/" in str(error) else service
 
+    def forget_endpoints(self) -> None:
+        """Have the next request get a token, and with it the catalogue."""
+        self._account.session.invalidate()
+
     def note_success(self, service: str) -> None:
         """Have the next failure of a service logged again."""
         self._logged.pop(service, None)
@@ -178,6 +182,8 @@ class CloudClient:
         self._highest: dict[str, Microversion] = {}
         self._failures: collections.Counter[str] = collections.Counter()
         """Service -> its failed requests in a row that another attempt may follow."""
+        self._located: set[str] = set()
+        """Services whose endpoint is known to be where it was, or was looked up again."""
         self.requests = 0
         """Requests so far, those after a pause included."""
 
@@ -194,6 +200,7 @@ class CloudClient:
         data = self._guarded(service, self._adapter(service).get_endpoint_data)
         supported: Microversion | None = getattr(data, "max_microversion", None)
         if supported is None:
+            self._look_up_again(service)
             raise CloudUnavailable(f"{service}: the service is unavailable, or does not name its microversions", 0.0)
         return supported
 
@@ -255,7 +262,25 @@ class CloudClient:
         if response.status_code == 200:
             body: bytes = response.content
             return body
+        if response.status_code == 404 and self._has_moved(service):
+            raise CloudUnavailable(f"{service}: 404 at its endpoint", 0.0)
         raise _error(service, path, response)
+
+    def _has_moved(self, service: str) -> bool:
+        """Whether nothing of a service is found, not even its root, so that its endpoint is looked up again."""
+        if service in self._located:
+            return False
+        if self._request(service, "", None, None).status_code == 404:
+            self._look_up_again(service)
+            return True
+        self._located.add(service)
+        return False
+
+    def _look_up_again(self, service: str) -> None:
+        """Have the catalogue read again, once in a run: the endpoint of the service may have moved."""
+        if service not in self._located:
+            self._located.add(service)
+            self._cloud.forget_endpoints()
 
     def _request(self, service: str, path: str, params: Mapping[str, Any] | None, microversion: str | None) -> Any:
         left = self._deadline - self._cloud.monotonic()
@@ -300,14 +325,18 @@ class CloudClient:
                 raise RateLimited(what, float(exc.retry_after or _DEFAULT_PAUSE_SECONDS)) from None
             raise CloudUnavailable(what, 0.0 if exc.http_status in _AWAY else None) from None
         except ksa.EndpointNotFound:
+            self._look_up_again(service)
             raise CloudUnavailable(f"{service}: the catalogue has no endpoint of it") from None
         except ksa.ClientException as exc:
             self._cloud.log_failure(service, exc)
             # The text of an error of TLS names hosts.
             reason = "" if isinstance(exc, ksa.SSLError) else cause_of(exc)
             reason = reason or type(exc).__name__
+            asked = self._cloud.asked(service, exc)
+            if asked == service and isinstance(exc, ksa.ConnectFailure | ksa.ConnectTimeout):
+                self._look_up_again(service)
             is_cut = isinstance(exc, ksa.ConnectFailure | ksa.UnknownConnectionError)
-            raise CloudUnavailable(f"{self._cloud.asked(service, exc)}: {reason}", 0.0 if is_cut else None) from None
+            raise CloudUnavailable(f"{asked}: {reason}", 0.0 if is_cut else None) from None
 
 
 def _account(conf: cfg.ConfigOpts, name: str) -> _Account:
