@@ -50,6 +50,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.5
 _MAX_PAUSE_SECONDS: Final = 4.0
 _DEFAULT_PAUSE_SECONDS: Final = 1.0
 _AWAY: Final = (502, 503, 504)
+_LEAST_SKEW: Final = datetime.timedelta(seconds=2)
 _MAX_SHOWN: Final = 200
 """Characters of an error message that are shown."""
 
@@ -184,8 +185,17 @@ class CloudClient:
         """Service -> its failed requests in a row that another attempt may follow."""
         self._located: set[str] = set()
         """Services whose endpoint is known to be where it was, or was looked up again."""
+        self._skews: dict[str, datetime.timedelta] = {}
         self.requests = 0
         """Requests so far, those after a pause included."""
+
+    def clock_skew(self, service: str) -> datetime.timedelta:
+        """Return how much the clock of a service is ahead of ours, by the header ``Date`` of its answers in this run.
+
+        It is 0 below two seconds: the header has whole seconds, and an answer takes time.
+        """
+        skew = self._skews.get(service, datetime.timedelta())
+        return skew if abs(skew) >= _LEAST_SKEW else datetime.timedelta()
 
     def negotiate(self, service: str, highest: Microversion) -> str:
         """Return the highest microversion that the service supports, up to ``highest``.
@@ -298,6 +308,10 @@ class CloudClient:
             extra["microversion"] = microversion
         response = self._guarded(service, lambda: adapter.get(path, raise_exc=False, **extra))
         self._cloud.note_success(service)
+        if (date := _date(response.headers.get("Date"))) is not None:
+            # The answer that took the shortest time says it best.
+            skew = date - datetime.datetime.now(datetime.UTC)
+            self._skews[service] = max(skew, self._skews.get(service, skew))
         return response
 
     def _adapter(self, service: str) -> Any:
@@ -381,25 +395,32 @@ def _account(conf: cfg.ConfigOpts, name: str) -> _Account:
         raise ConfigError(f"[{name}] {_shown(str(exc))}") from None
 
 
-def _seconds(header: str | None) -> float:
-    """Read ``Retry-After``: a number of seconds, or a date."""
-    if header is None:
-        return _DEFAULT_PAUSE_SECONDS
-    if header.strip().isdecimal():
+def _seconds(header: str | None, sent: str | None = None) -> float:
+    """Read ``Retry-After``: a number of seconds, or a date.
+
+    :param sent: the header ``Date``, because the date is by the clock of the service.
+    """
+    if header is not None and header.strip().isdecimal():
         return float(header)
-    try:
-        until = email.utils.parsedate_to_datetime(header)
-    except ValueError:
+    until = _date(header)
+    if until is None:
         return _DEFAULT_PAUSE_SECONDS
-    if until.tzinfo is None:  # its zone is -0000
-        until = until.replace(tzinfo=datetime.UTC)
-    return max(0.0, (until - datetime.datetime.now(datetime.UTC)).total_seconds())
+    return max(0.0, (until - (_date(sent) or datetime.datetime.now(datetime.UTC))).total_seconds())
+
+
+def _date(header: str | None) -> datetime.datetime | None:
+    """Read a date of HTTP; None if there is none."""
+    try:
+        date = email.utils.parsedate_to_datetime(header or "")
+    except ValueError:
+        return None
+    return date if date.tzinfo is not None else date.replace(tzinfo=datetime.UTC)  # its zone is -0000
 
 
 def _error(service: str, path: str, response: Any) -> CloudError:
     status, header = response.status_code, response.headers.get("Retry-After")
     if status == 429 or (status in _AWAY and header is not None):
-        pause = _seconds(header)
+        pause = _seconds(header, response.headers.get("Date"))
         return RateLimited(f"{service}: {status}: it asks for a pause of {pause:.0f} s", pause)
     what = f"{service} {path}: {status}: {_shown(_message(response))}"
     types: dict[int, type[CloudError]] = {

@@ -194,5 +194,7 @@ class FakeOpenStack:
         }
 
     def _listener(self, service: ServiceType, serve: Serve, host: str) -> Listener:
-        endpoint = Endpoint(service, serve, self.faults, self.requests, self.expire_tokens)
+        endpoint = Endpoint(
+            service, serve, self.faults, self.requests, self.expire_tokens, lambda: self.inventory.clock()
+        )
         return Listener(functools.partial(ServiceHandler, endpoint), name=f"openstack-{service}", host=host)
