@@ -71,9 +71,10 @@ a new value.
         min=1,
         mutable=True,
         help="""
-Number of consecutive failures after which the circuit breaker of a scope opens.
+Number of consecutive failures after which a scope counts as failing: its circuit breaker is open.
 
-While it is open, the scope is not compared. A SIGHUP applies a new value.
+The metric ``breaker_open`` and the log say so, and the scope is compared less often than ``interval`` says if its
+pauses are longer. A SIGHUP applies a new value.
 
 Related options: ``breaker_reset_timeout``.
 """,
@@ -85,10 +86,11 @@ Related options: ``breaker_reset_timeout``.
         max=3600,
         mutable=True,
         help="""
-Seconds until the circuit breaker of a failing scope allows the next comparison.
+Longest pause, in seconds, until a scope whose comparison failed is compared again.
 
-The time doubles with each further failure, up to an hour. After a success it has this value again. The breaker only
-delays comparisons; none starts earlier than ``interval`` requires. A SIGHUP applies a new value.
+The first pause has 5 seconds, and each further one is twice as long. A random part of up to a half is left out. The
+pauses after an incomplete comparison, or after an unexpected error, grow up to the interval of the scope instead. A
+SIGHUP applies a new value.
 
 Related options: ``breaker_threshold``, ``interval``.
 """,

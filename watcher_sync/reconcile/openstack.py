@@ -4,16 +4,18 @@
 An :class:`OpenStackCloud` is the account of a section. It connects at the first request; any thread may use it. A
 :class:`CloudClient` makes the requests of one run: it knows the run's deadline, and counts them.
 
-Each failure has a type of its own. A server that asks for a pause (429, or 503 with ``Retry-After``) gets it within the
-deadline. keystoneauth authenticates again if a token expires. Nothing else is tried again: the next run does that.
+Each failure has a type of its own. A client repeats a request after a cut connection, and after 502, 503 and 504. It
+waits if a service asks for a pause. It reads the catalogue again if an endpoint may have moved. keystoneauth
+renews expired tokens.
 
-A failure's message has no address of the cloud, because ``/readyz`` shows it. The log has the address.
+A failure's message has no address, because ``/readyz`` shows it. The log has it.
 
-openstacksdk is imported when a :class:`OpenStackCloud` is made: the import is slow.
+openstacksdk is imported when an account is made: the import is slow.
 """
 
 from __future__ import annotations
 
+import collections
 import datetime
 import email.utils
 import re
@@ -26,6 +28,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.accounts import cause_of, lack_of, share_between_threads
+from watcher_sync.backoff import Backoff
 from watcher_sync.conf import cloud_account, reconcile_nova
 from watcher_sync.exceptions import ConfigError, ReconcileError
 
@@ -41,9 +44,13 @@ Microversion = tuple[int, int]
 
 _VERSIONS: Final = {COMPUTE: "2"}
 
-_MAX_PAUSES: Final = 5
-"""Pauses for one request that a rate limit may ask for."""
+_MAX_RETRIES: Final = 5
+"""Failed requests in a row to one service that a run repeats."""
+_FIRST_PAUSE_SECONDS: Final = 0.5
+_MAX_PAUSE_SECONDS: Final = 4.0
 _DEFAULT_PAUSE_SECONDS: Final = 1.0
+_AWAY: Final = (502, 503, 504)
+_LEAST_SKEW: Final = datetime.timedelta(seconds=2)
 _MAX_SHOWN: Final = 200
 """Characters of an error message that are shown."""
 
@@ -51,7 +58,14 @@ T = TypeVar("T")
 
 
 class CloudError(ReconcileError):
-    """A request to the cloud failed."""
+    """A request to the cloud failed.
+
+    :ivar retry_after: seconds after which another attempt makes sense; None: in this run none makes sense.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class CloudUnavailable(CloudError):
@@ -63,14 +77,7 @@ class CloudRequestRefused(CloudError):
 
 
 class RateLimited(CloudError):
-    """The service asks for a longer pause than the deadline allows.
-
-    :ivar retry_after: seconds.
-    """
-
-    def __init__(self, message: str, retry_after: float) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
+    """The service asks for a pause."""
 
 
 class CloudNotFound(CloudError):
@@ -149,6 +156,10 @@ class OpenStackCloud:
         auth_url = (getattr(self._account.session.auth, "auth_url", None) or "").rstrip("/")
         return "keystone" if auth_url and f"{auth_url}/" in str(error) else service
 
+    def forget_endpoints(self) -> None:
+        """Have the next request get a token, and with it the catalogue."""
+        self._account.session.invalidate()
+
     def note_success(self, service: str) -> None:
         """Have the next failure of a service logged again."""
         self._logged.pop(service, None)
@@ -169,9 +180,22 @@ class CloudClient:
         self._cloud = cloud
         self._deadline = deadline
         self._adapters: dict[str, Any] = {}
-        self._highest: dict[str, Microversion | None] = {}
+        self._highest: dict[str, Microversion] = {}
+        self._failures: collections.Counter[str] = collections.Counter()
+        """Service -> its failed requests in a row that another attempt may follow."""
+        self._located: set[str] = set()
+        """Services whose endpoint is known to be where it was, or was looked up again."""
+        self._skews: dict[str, datetime.timedelta] = {}
         self.requests = 0
         """Requests so far, those after a pause included."""
+
+    def clock_skew(self, service: str) -> datetime.timedelta:
+        """Return how much the clock of a service is ahead of ours, by the header ``Date`` of its answers in this run.
+
+        It is 0 below two seconds: the header has whole seconds, and an answer takes time.
+        """
+        skew = self._skews.get(service, datetime.timedelta())
+        return skew if abs(skew) >= _LEAST_SKEW else datetime.timedelta()
 
     def negotiate(self, service: str, highest: Microversion) -> str:
         """Return the highest microversion that the service supports, up to ``highest``.
@@ -179,14 +203,16 @@ class CloudClient:
         :raises CloudError: the service cannot be asked.
         """
         if service not in self._highest:
-            data = self._guarded(service, self._adapter(service).get_endpoint_data)
-            supported = getattr(data, "max_microversion", None)
-            if supported is None:
-                raise CloudUnavailable(f"{service}: the service is unavailable, or does not name its microversions")
-            self._highest[service] = supported
-        supported = self._highest[service]
-        assert supported is not None
-        return "{}.{}".format(*min(supported, highest))
+            self._highest[service] = self._repeated(service, lambda: self._supported(service))
+        return "{}.{}".format(*min(self._highest[service], highest))
+
+    def _supported(self, service: str) -> Microversion:
+        data = self._guarded(service, self._adapter(service).get_endpoint_data)
+        supported: Microversion | None = getattr(data, "max_microversion", None)
+        if supported is None:
+            self._look_up_again(service)
+            raise CloudUnavailable(f"{service}: the service is unavailable, or does not name its microversions", 0.0)
+        return supported
 
     def get(
         self, service: str, path: str, *, params: Mapping[str, Any] | None = None, microversion: str | None = None
@@ -197,21 +223,30 @@ class CloudClient:
         :param microversion: such as ``2.87``; None: the service's lowest.
         :raises CloudError: a type for each kind of failure.
         """
-        for pauses in range(_MAX_PAUSES + 1):
-            response = self._get(service, path, params, microversion)
-            status: int = response.status_code
-            pause = _asked_pause(response)
-            if pause is None:
-                break
-            left = self._deadline - self._cloud.monotonic()
-            if pauses == _MAX_PAUSES or pause >= left:
-                raise RateLimited(f"{service}: {status}: it asks for a pause of {pause:.0f} s", pause)
-            LOG.info("%s asks for a pause of %.0f s (%d)", service, pause, status)
-            self._cloud.wait(pause)
-        if status == 200:
-            body: bytes = response.content
-            return body
-        raise _error(service, path, status, response)
+        return self._repeated(service, lambda: self._get(service, path, params, microversion))
+
+    def _repeated(self, service: str, ask: Callable[[], T]) -> T:
+        """Ask a service, and repeat that after a failure that may be over soon.
+
+        :raises CloudError: the last failure.
+        """
+        backoff = Backoff(_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS)
+        while True:
+            try:
+                answer = ask()
+            except CloudError as exc:
+                if exc.retry_after is None:
+                    raise
+                self._failures[service] += 1
+                pause = max(exc.retry_after, backoff.failed())
+                left = self._deadline - self._cloud.monotonic()
+                if self._failures[service] > _MAX_RETRIES or pause >= left:
+                    raise
+                LOG.debug("Retrying in %.1f s: %s", pause, exc)
+                self._cloud.wait(pause)
+            else:
+                del self._failures[service]
+                return answer
 
     def read(
         self,
@@ -232,7 +267,32 @@ class CloudClient:
         except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
             raise UnreadableAnswer(f"{service} {path}: {exc}") from None
 
-    def _get(self, service: str, path: str, params: Mapping[str, Any] | None, microversion: str | None) -> Any:
+    def _get(self, service: str, path: str, params: Mapping[str, Any] | None, microversion: str | None) -> bytes:
+        response = self._request(service, path, params, microversion)
+        if response.status_code == 200:
+            body: bytes = response.content
+            return body
+        if response.status_code == 404 and self._has_moved(service):
+            raise CloudUnavailable(f"{service}: 404 at its endpoint", 0.0)
+        raise _error(service, path, response)
+
+    def _has_moved(self, service: str) -> bool:
+        """Whether nothing of a service is found, not even its root, so that its endpoint is looked up again."""
+        if service in self._located:
+            return False
+        if self._request(service, "", None, None).status_code == 404:
+            self._look_up_again(service)
+            return True
+        self._located.add(service)
+        return False
+
+    def _look_up_again(self, service: str) -> None:
+        """Have the catalogue read again, once in a run: the endpoint of the service may have moved."""
+        if service not in self._located:
+            self._located.add(service)
+            self._cloud.forget_endpoints()
+
+    def _request(self, service: str, path: str, params: Mapping[str, Any] | None, microversion: str | None) -> Any:
         left = self._deadline - self._cloud.monotonic()
         if left <= 0:
             raise CloudUnavailable(f"{service}: no time is left for {path}")
@@ -248,6 +308,10 @@ class CloudClient:
             extra["microversion"] = microversion
         response = self._guarded(service, lambda: adapter.get(path, raise_exc=False, **extra))
         self._cloud.note_success(service)
+        if (date := _date(response.headers.get("Date"))) is not None:
+            # The answer that took the shortest time says it best.
+            skew = date - datetime.datetime.now(datetime.UTC)
+            self._skews[service] = max(skew, self._skews.get(service, skew))
         return response
 
     def _adapter(self, service: str) -> Any:
@@ -273,15 +337,20 @@ class CloudClient:
                 raise CloudRequestRefused(what) from None
             if exc.http_status == 429:
                 raise RateLimited(what, float(exc.retry_after or _DEFAULT_PAUSE_SECONDS)) from None
-            raise CloudUnavailable(what) from None
+            raise CloudUnavailable(what, 0.0 if exc.http_status in _AWAY else None) from None
         except ksa.EndpointNotFound:
+            self._look_up_again(service)
             raise CloudUnavailable(f"{service}: the catalogue has no endpoint of it") from None
         except ksa.ClientException as exc:
             self._cloud.log_failure(service, exc)
             # The text of an error of TLS names hosts.
             reason = "" if isinstance(exc, ksa.SSLError) else cause_of(exc)
             reason = reason or type(exc).__name__
-            raise CloudUnavailable(f"{self._cloud.asked(service, exc)}: {reason}") from None
+            asked = self._cloud.asked(service, exc)
+            if asked == service and isinstance(exc, ksa.ConnectFailure | ksa.ConnectTimeout):
+                self._look_up_again(service)
+            is_cut = isinstance(exc, ksa.ConnectFailure | ksa.UnknownConnectionError)
+            raise CloudUnavailable(f"{asked}: {reason}", 0.0 if is_cut else None) from None
 
 
 def _account(conf: cfg.ConfigOpts, name: str) -> _Account:
@@ -326,30 +395,33 @@ def _account(conf: cfg.ConfigOpts, name: str) -> _Account:
         raise ConfigError(f"[{name}] {_shown(str(exc))}") from None
 
 
-def _asked_pause(response: Any) -> float | None:
-    """Return the seconds that a service asks to wait; None if the answer is not a request to wait."""
-    status, header = response.status_code, response.headers.get("Retry-After")
-    if status == 429 or (status == 503 and header is not None):
-        return _seconds(header)
-    return None
+def _seconds(header: str | None, sent: str | None = None) -> float:
+    """Read ``Retry-After``: a number of seconds, or a date.
 
-
-def _seconds(header: str | None) -> float:
-    """Read ``Retry-After``: a number of seconds, or a date."""
-    if header is None:
-        return _DEFAULT_PAUSE_SECONDS
-    if header.strip().isdecimal():
+    :param sent: the header ``Date``, because the date is by the clock of the service.
+    """
+    if header is not None and header.strip().isdecimal():
         return float(header)
-    try:
-        until = email.utils.parsedate_to_datetime(header)
-    except ValueError:
+    until = _date(header)
+    if until is None:
         return _DEFAULT_PAUSE_SECONDS
-    if until.tzinfo is None:  # its zone is -0000
-        until = until.replace(tzinfo=datetime.UTC)
-    return max(0.0, (until - datetime.datetime.now(datetime.UTC)).total_seconds())
+    return max(0.0, (until - (_date(sent) or datetime.datetime.now(datetime.UTC))).total_seconds())
 
 
-def _error(service: str, path: str, status: int, response: Any) -> CloudError:
+def _date(header: str | None) -> datetime.datetime | None:
+    """Read a date of HTTP; None if there is none."""
+    try:
+        date = email.utils.parsedate_to_datetime(header or "")
+    except ValueError:
+        return None
+    return date if date.tzinfo is not None else date.replace(tzinfo=datetime.UTC)  # its zone is -0000
+
+
+def _error(service: str, path: str, response: Any) -> CloudError:
+    status, header = response.status_code, response.headers.get("Retry-After")
+    if status == 429 or (status in _AWAY and header is not None):
+        pause = _seconds(header, response.headers.get("Date"))
+        return RateLimited(f"{service}: {status}: it asks for a pause of {pause:.0f} s", pause)
     what = f"{service} {path}: {status}: {_shown(_message(response))}"
     types: dict[int, type[CloudError]] = {
         400: CloudBadRequest,
@@ -359,7 +431,9 @@ def _error(service: str, path: str, status: int, response: Any) -> CloudError:
     }
     if status in types:
         return types[status](what)
-    return CloudUnavailable(what) if status >= 500 else UnreadableAnswer(what)
+    if status < 500:
+        return UnreadableAnswer(what)
+    return CloudUnavailable(what, 0.0 if status in _AWAY else None)
 
 
 def _message(response: Any) -> str:

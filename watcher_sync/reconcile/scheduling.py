@@ -2,13 +2,14 @@
 """Runs the reconcilers while the engine leads.
 
 A periodic worker checks ten times a second whether a scope is due; it never does the work. Each run has a thread of its
-own. So a hanging live system neither occupies a pool nor delays the end of the process, as
-futurist's executors would. A scope has one run at a time.
+own: a hanging one would delay the end of the process in futurist's executors. A scope has one run at a
+time.
 
-An exception of a reconciler ends only that run. A run past its timeout counts as failed, and its scope stays busy until
-the run ends. An engine that ceases to lead waits shortly for its runs. Later writes are ordinary commits.
+A run that failed or is incomplete is repeated after a growing pause. When a scope becomes complete, those that are
+incomplete run at once: they may depend on it. A run past its timeout counts as failed, and its scope stays busy until
+it ends. An engine that ceases to lead waits shortly for its runs.
 
-The worker reads ``[reconcile]`` at each check, so a reload applies at once.
+A reload applies at once.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ class Reconciliation:
         self._worker = self._worker_thread = None
 
     def run_now(self, scope: str | None = None) -> list[str]:
-        """Begin runs at once, regardless of the interval and the breaker.
+        """Begin runs at once, regardless of the interval and the pause after a failure.
 
         A scope that runs already runs again afterwards.
 
@@ -246,7 +247,10 @@ class Reconciliation:
         except BaseException as exc:  # noqa: BLE001 - the supervised edge: counted and logged by the scope
             result = exc
         with self._lock:
-            scope.end(result)
+            if scope.end(result):
+                # What lacked the entities of this scope may be complete now.
+                for other in self._scopes.values():
+                    other.is_requested |= other.is_incomplete
 
     def _refresh_scopes(self) -> None:
         """Add new scopes, request wanted runs, and remove idle scopes that their reconciler no longer names."""

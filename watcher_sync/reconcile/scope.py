@@ -20,55 +20,16 @@ from oslo_log import log as logging
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from watcher_sync.backoff import doubled
 from watcher_sync.commit.stats import SECONDS, Distribution
 from watcher_sync.exceptions import DatabaseUnavailable, ReconcileError
 from watcher_sync.reconcile.base import Reconciler, Report
 
 LOG = logging.getLogger(__name__)
 
-_MAX_PAUSE_SECONDS = 3600.0
-
-
-class Breaker:
-    """Pauses the runs of a scope that fails repeatedly. The caller guards it, and passes the time.
-
-    After a number of failures in a row the breaker opens for a while. Then it lets one attempt through. A success
-    closes it. A failure opens it again for twice as long, up to an hour.
-    """
-
-    def __init__(self) -> None:
-        self.failures = 0
-        """In a row."""
-        self.until: float | None = None
-        """Until when it is open, or was at last; None while it is closed."""
-
-    def is_open(self, now: float) -> bool:
-        """Whether nothing is to be attempted now."""
-        return self.until is not None and now < self.until
-
-    def failed(self, now: float, *, threshold: int, seconds: float) -> float | None:
-        """One more failure.
-
-        :param threshold: failures in a row that it takes to open.
-        :param seconds: for how long it opens at first.
-        :returns: for how many seconds it is open now; None when it stays closed.
-        """
-        self.failures += 1
-        if self.failures < threshold:
-            return None
-        pause = doubled(seconds, _MAX_PAUSE_SECONDS, self.failures - threshold)
-        self.until = now + pause
-        return pause
-
-    def succeeded(self) -> None:
-        """It works: closed, and as if it had never failed."""
-        self.failures = 0
-        self.until = None
-
-
 _MAX_FIRST_DELAY_SECONDS = 5.0
 """The first run begins within them."""
+_FIRST_RETRY_SECONDS = 5.0
+"""Longest pause after the first run in a row that failed or was incomplete."""
 _MAX_SHOWN_WRITES = 10
 """Entities that cannot be stored, as far as the log and the status name them."""
 
@@ -81,7 +42,7 @@ class RunOutcome(enum.Enum):
     """Something could not be listed; the rest was compared."""
     FAILED = "failed"
     SKIPPED = "skipped"
-    """It did not begin: the previous run continues, or the breaker is open."""
+    """It did not begin: the previous run continues."""
 
 
 class ScopeState(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,11 +56,11 @@ class ScopeState(msgspec.Struct, frozen=True, kw_only=True):
     last_ok: datetime.datetime | None
     """When everything was compared last. Aware UTC, like the others."""
     failures: int
-    """In a row."""
+    """Failed runs in a row."""
     problem: str
     """Why the last run failed, what it could not list, or what cannot be stored; empty if nothing of that happened."""
     open_until: datetime.datetime | None
-    """Until when the breaker pauses the scope; None while it is closed."""
+    """When the scope is tried again, after ``breaker_threshold`` failures; None while it fails less often."""
     report: Report | None
     """Of the last run that had one."""
     runs: Mapping[RunOutcome, int]
@@ -127,12 +88,17 @@ class ScheduledScope:
         self.deadline = 0.0
         """``clock`` time by which the current run is to end."""
         self.is_requested = False
-        """Whether a run is requested at once, regardless of the interval and the breaker."""
+        """Whether a run is requested at once, regardless of the interval and the pause after a failure."""
         self._conf = conf
         self._clock = clock
         self._now = now
         self._share = share
-        self._breaker = Breaker()
+        self._failures = 0
+        """Failed runs in a row."""
+        self._pause = 0.0
+        """Longest pause after the last run, in seconds; 0 after a complete one."""
+        self._retry_at: float | None = None
+        """``clock`` time of the next attempt; None after a complete run."""
         self._counted = False
         """Whether the current run was counted as failed already."""
         self._began = 0.0
@@ -161,21 +127,33 @@ class ScheduledScope:
         self._counted_from = self._clock()
         self._part = self._share()
         self._first = True
-        self._postponed: float | None = None
+        self._retry_at = None
+
+    def _interval(self) -> float:
+        own = self.reconciler.interval(self.name)
+        return float(self._conf.reconcile.interval) if own is None else own
 
     def _due_at(self) -> float:
-        if self._postponed is not None:
-            return self._postponed
-        own = self.reconciler.interval(self.name)
-        interval = float(self._conf.reconcile.interval) if own is None else own
+        interval = self._interval()
         jitter = self._part * float(self._conf.reconcile.jitter) * interval
-        return self._counted_from + (min(_MAX_FIRST_DELAY_SECONDS, jitter) if self._first else interval + jitter)
+        due = self._counted_from + (min(_MAX_FIRST_DELAY_SECONDS, jitter) if self._first else interval + jitter)
+        if self._retry_at is None or self.running:
+            return due
+        return self._retry_at if self._is_open else min(due, self._retry_at)
+
+    def _retry_after_pause(self, longest: float) -> None:
+        """Have the scope run again soon: each pause is twice as long, up to a limit, with jitter."""
+        self._pause = min(longest, max(_FIRST_RETRY_SECONDS, 2 * self._pause))
+        self._retry_at = self._clock() + self._pause * (1.0 - self._share() / 2)
+
+    @property
+    def _is_open(self) -> bool:
+        return self._failures >= int(self._conf.reconcile.breaker_threshold)
 
     def _count_from(self, moment: float) -> None:
         self._counted_from = moment
         self._part = self._share()
         self._first = False
-        self._postponed = None
 
     def is_to_begin(self) -> bool:
         """Whether a run is to begin now. A run that is due and cannot begin counts as skipped."""
@@ -185,15 +163,7 @@ class ScheduledScope:
                 self._runs[RunOutcome.SKIPPED] += 1
                 self._count_from(moment)
             return False
-        if self.is_requested:
-            return True
-        if moment < self._due_at():
-            return False
-        if self._breaker.is_open(moment):
-            self._runs[RunOutcome.SKIPPED] += 1
-            self._postponed = self._breaker.until
-            return False
-        return True
+        return self.is_requested or moment >= self._due_at()
 
     # Begin and end of a run
 
@@ -215,30 +185,48 @@ class ScheduledScope:
             seconds = self._clock() - self._began
             self._fail(f"it has not ended within {seconds:.1f} s and is left behind", key="timeout")
 
-    def end(self, result: Report | BaseException) -> None:
-        """The run is over."""
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether the last run compared only a part."""
+        return self._pause > 0 and not self._failures
+
+    def end(self, result: Report | BaseException) -> bool:
+        """The run is over.
+
+        :returns: whether the scope is complete now, and was not before.
+        """
         seconds = self._clock() - self._began
         self.thread = None
         self._last_finished = self._now()
+        longest = float(self._conf.reconcile.breaker_reset_timeout)
+        was_complete = self._last_ok is not None and not self._pause
         if self._counted:
             LOG.info("The reconciliation of %s that was left behind has ended after %.1f s", self, seconds)
-            return
+            self._retry_after_pause(longest)
+            return False
         self._seconds.observe(seconds)
         if isinstance(result, Report):
             self._succeed(result)
+            if result.complete:
+                self._pause, self._retry_at = 0.0, None
+                return not was_complete
+            longest = self._interval()
         elif isinstance(result, ReconcileError):
             self._fail(str(result), key="error")
         elif isinstance(result, DatabaseUnavailable):
             self._fail(f"the database is unavailable: {result}", key="database")
         else:
             self._fail(f"{type(result).__name__}: {result}", key=type(result).__name__, bug=result)
+            longest = self._interval()  # what may have listed everything is not repeated each minute
+        self._retry_after_pause(longest)
+        return False
 
     def _succeed(self, report: Report) -> None:
         before = self._report
         self._report = report
-        if self._breaker.failures:
+        if self._failures:
             LOG.info("The reconciliation of %s works again", self)
-        self._breaker.succeeded()
+        self._failures = 0
         problem = "; ".join(f"{resource}: {why}" for resource, why in sorted(report.failures.items()))
         if not report.complete:
             problem = problem or "not everything could be compared"
@@ -286,18 +274,14 @@ class ScheduledScope:
         self._runs[RunOutcome.FAILED] += 1
         self._problem = why
         self._log_once(key, f"The reconciliation of {self} fails: {why}", bug)
-        options = self._conf.reconcile
-        was_open = self._breaker.until is not None
-        pause = self._breaker.failed(
-            self._clock(), threshold=options.breaker_threshold, seconds=float(options.breaker_reset_timeout)
-        )
-        if pause is not None and not was_open:
+        was_open = self._is_open
+        self._failures += 1
+        if self._is_open and not was_open:
             LOG.warning(
-                "The reconciliation of %s failed %d times in a row: it is left alone for %.0f s, and for longer "
-                "with each further failure",
+                "The reconciliation of %s failed %d times in a row: retrying with pauses of up to %.0f s",
                 self,
-                self._breaker.failures,
-                pause,
+                self._failures,
+                self._conf.reconcile.breaker_reset_timeout,
             )
 
     def _log_once(self, key: str, line: str, bug: BaseException | None = None) -> None:
@@ -311,7 +295,7 @@ class ScheduledScope:
 
     def state(self) -> ScopeState:
         """Return the current state."""
-        left = (self._breaker.until or 0.0) - self._clock()
+        left = max(0.0, (self._retry_at or 0.0) - self._clock())
         return ScopeState(
             reconciler=self.reconciler.name,
             scope=self.name,
@@ -319,9 +303,9 @@ class ScheduledScope:
             last_started=self._last_started,
             last_finished=self._last_finished,
             last_ok=self._last_ok,
-            failures=self._breaker.failures,
+            failures=self._failures,
             problem=self._problem,
-            open_until=self._now() + datetime.timedelta(seconds=left) if left > 0 else None,
+            open_until=self._now() + datetime.timedelta(seconds=left) if self._is_open else None,
             report=self._report,
             runs=dict(self._runs),
             seconds=self._seconds,
@@ -358,7 +342,7 @@ def collect_metrics(states: Iterable[ScopeState]) -> Iterator[Metric]:
         f"{PREFIX}seconds", "Seconds of a reconciliation that ended in time.", labels=_LABELS
     )
     succeeded = _gauge("last_success_timestamp_seconds", "When a reconciliation last compared the whole scope.")
-    opened = _gauge("breaker_open", "1 while the breaker pauses the scope after repeated failures.")
+    opened = _gauge("breaker_open", "1 while the last [reconcile] breaker_threshold runs of the scope failed.")
     refused = _gauge("braked_deletions", "Deletions that the delete guard refused in the last reconciliation.")
     unwritten = _gauge("refused_writes", "Entities that could not be stored in the last reconciliation.")
     for state in states:

@@ -85,6 +85,35 @@ def test_an_engine_is_ready_only_after_the_first_complete_run_and_at_once_after_
     engine.terminate()
 
 
+def test_an_outage_at_the_start_delays_readiness_and_capacity_by_seconds(
+    install: Callable[..., Installation], sqlite_url: str
+) -> None:
+    """Placement is listed before Nova has a host, and each interval is an hour."""
+    port = free_port()
+    inventory = Inventory()
+    populate(inventory, hosts=_HOSTS, servers=_SERVERS)
+    with FakeOpenStack(inventory) as cloud:
+        account = {f"reconcile_nova__{name}": value for name, value in cloud.options().items()}
+        site = install(
+            sqlite_url, reconcile_nova__enabled="true", reconcile_nova__interval=3600, reconcile__jitter=0,
+            reconcile_nova__region_name="RegionOne", monitoring__port=port, reconcile_capacity__interval=3600,
+            reconcile_capacity__providers="placement", **account,
+        )  # fmt: skip
+        site.upgrade()
+        cloud.compute.stop()
+        engine = site.engine(site.config())
+        engine.wait_for_log("The reconciliation of capacity/placement is incomplete: hosts: ", 120)
+        engine.wait_for_log("The reconciliation of nova/nova fails: ", 120)
+        cloud.compute.start()
+        wait_until(lambda: readyz(port)[0] == 200, what="an engine that is ready", seconds=120)
+        engine.wait_for_log("The reconciliation of capacity/placement is complete again", 120)
+        model = site.store.load().snapshot()
+        assert model.count("instance") == _SERVERS
+        assert all(one.vcpus for one in model.all("compute_node"))
+        assert engine.logged("The reconciliation of nova/nova fails: ") == 1
+        engine.terminate()
+
+
 def test_lost_events_are_healed_by_one_run_and_each_correction_is_a_drift(tmp_path: Path) -> None:
     simulator = CloudSimulator(seed=11, hosts=20, instances=150, undeclared=0.0, starts=False)
     documents = [*simulator.populate(), *simulator.history(1_500)]

@@ -105,6 +105,7 @@ class Stepped:
     """A reconciliation that checks its scopes when the test calls it; each check waits for the runs that it began."""
 
     def __init__(self, conf, clock, *reconcilers, share=lambda: 0.0, **how):
+        self.reconciler = reconcilers[0]
         self.reconciliation = Reconciliation(conf, reconcilers, clock=clock, now=clock.now, share=share, **how)
         self.reconciliation._started = True
         self._clock = clock

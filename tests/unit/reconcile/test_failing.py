@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from tests.unit.reconcile.conftest import Hang, StandIn, report
 from watcher_sync.exceptions import DatabaseUnavailable, ReconcileError
-from watcher_sync.reconcile.scope import Breaker
 
 FAILS = "The reconciliation of standin/edge fails: "
 
@@ -91,42 +92,121 @@ def test_a_run_past_its_time_is_a_failure_once_and_its_scope_stays_busy_until_it
     assert steps.state().failures == 0
 
 
-def test_the_breaker_opens_doubles_and_closes(stepped, conf, said, clock):
+def pauses(steps, scope="edge", number=8):
+    """Seconds until each of the next runs begins; all scopes run at once first."""
+    found = []
+    for _ in range(number):
+        seen, seconds = steps.reconciler.times(scope), 0
+        while steps.reconciler.times(scope) == seen:
+            steps.after(1)
+            seconds += 1
+        found.append(seconds)
+    return found
+
+
+AWAY = [ReconcileError("the cluster does not answer"), DatabaseUnavailable("connection refused")]
+PART = [report("edge", complete=False, failures={"daemonsets": "503"}), ZeroDivisionError("a bug")]
+
+
+@pytest.mark.parametrize("end", AWAY, ids=lambda e: type(e).__name__)
+def test_a_run_that_failed_is_repeated_soon_and_at_least_once_a_minute(stepped, conf, end):
+    conf.set_override("interval", 3600, group="reconcile")
+    standin = StandIn("edge")
+    standin.ends["edge"] = end
+    steps = stepped(standin)
+    steps.begin_due()
+    assert pauses(steps) == [5, 10, 20, 40, 60, 60, 60, 60]
+    standin.ends.clear()
+    assert pauses(steps, number=2) == [60, 3600]
+
+
+@pytest.mark.parametrize("end", PART, ids=lambda e: type(e).__name__)
+def test_a_run_that_may_have_listed_everything_is_repeated_less_and_less_often(stepped, conf, end):
+    conf.set_override("interval", 300, group="reconcile")
+    standin = StandIn("edge")
+    standin.ends["edge"] = end
+    steps = stepped(standin)
+    steps.begin_due()
+    assert pauses(steps) == [5, 10, 20, 40, 80, 160, 300, 300]
+    standin.ends.clear()
+    assert pauses(steps, number=2) == [300, 300]
+    standin.ends["edge"] = end
+    assert pauses(steps, number=2) == [300, 5]
+
+
+def test_an_incomplete_run_after_an_outage_is_repeated_as_soon_as_the_outage_would_be(stepped, conf):
+    conf.set_override("interval", 3600, group="reconcile")
+    standin = StandIn("edge")
+    standin.ends["edge"] = ReconcileError("gone")
+    steps = stepped(standin)
+    steps.begin_due()
+    pauses(steps, number=20)
+    standin.ends["edge"] = PART[0]
+    assert pauses(steps, number=3) == [60, 120, 240]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_the_pauses_have_jitter(stepped, share):
+    standin = StandIn("edge")
+    standin.ends["edge"] = ReconcileError("gone")
+    steps = stepped(standin, share=lambda: share)
+    while not standin.begun:
+        steps.after(1)
+    assert pauses(steps, number=5) == [math.ceil(pause * (1 - share / 2)) for pause in (5, 10, 20, 40, 60)]
+
+
+def test_a_run_past_its_time_is_repeated_soon_after_its_end(stepped, conf):
+    conf.set_override("interval", 3600, group="reconcile")
+    standin, hang = StandIn("edge"), Hang(report("edge"))
+    standin.ends["edge"] = hang
+    steps = stepped(standin)
+    steps.begin_due(wait=False)
+    steps.after(600, wait=False)
+    hang.let_go()
+    steps.join_runs()
+    standin.ends.clear()
+    assert pauses(steps, number=2) == [5, 3600]
+
+
+def test_what_depends_on_a_scope_runs_again_when_that_is_complete(stepped, conf):
+    conf.set_override("interval", 3600, group="reconcile")
+    hosts, capacity = StandIn("nova"), StandIn("edge", "gone")
+    hosts.name = "hosts"
+    hosts.ends["nova"] = ReconcileError("gone")
+    capacity.ends = {"edge": PART[0], "gone": ReconcileError("gone")}
+    steps = stepped(hosts, capacity)
+    for seconds in (0, 5, 10, 20, 40, 60, 60):
+        steps.after(seconds)
+    hosts.ends.clear()
+    seen = capacity.times("edge"), capacity.times("gone")
+    assert steps.reconciliation.run_now("nova") == ["hosts/nova"]
+    steps.join_runs()
+    steps.begin_due()
+    assert (capacity.times("edge"), capacity.times("gone")) == (seen[0] + 1, seen[1])
+    assert steps.reconciliation.run_now("nova") == ["hosts/nova"]  # it stays complete
+    steps.join_runs()
+    steps.begin_due()
+    assert capacity.times("edge") == seen[0] + 1
+
+
+def test_an_open_breaker_delays_a_scope_whose_interval_is_shorter(stepped, conf, said, clock):
     conf.set_override("interval", 10, group="reconcile")
     standin = StandIn("edge")
     standin.ends["edge"] = ReconcileError("gone")
     steps = stepped(standin)
-    for _ in range(3):
-        steps.after(10)
-    assert (steps.state().open_until - clock.now()).total_seconds() == 60
-    steps.after(59)
     steps.begin_due()
-    assert (standin.times("edge"), steps.runs()) == (3, {"failed": 3, "skipped": 1})
-    steps.after(1)  # one attempt, which fails: twice as long
-    assert standin.times("edge") == 4
-    assert (steps.state().open_until - clock.now()).total_seconds() == 120
-    steps.after(119)
-    assert standin.times("edge") == 4
+    assert pauses(steps, number=2) == [5, 10]
+    assert (steps.state().open_until - clock.now()).total_seconds() == 20
+    assert pauses(steps, number=3) == [20, 40, 60]
     standin.ends.clear()
-    steps.after(1)
+    assert pauses(steps, number=2) == [60, 10]
     assert (steps.state().open_until, steps.state().failures) == (None, 0)
-    steps.after(10)
-    assert standin.times("edge") == 6
+    assert steps.runs() == {"failed": 6, "ok": 2}
     assert said() == [
         f"{FAILS}gone",
-        "The reconciliation of standin/edge failed 3 times in a row: it is left alone for 60 s, and for longer with "
-        "each further failure",
+        "The reconciliation of standin/edge failed 3 times in a row: retrying with pauses of up to 60 s",
         "The reconciliation of standin/edge works again",
     ]
-
-
-def test_the_breaker_opens_for_an_hour_at_most_and_begins_small_after_a_success():
-    breaker = Breaker()
-    opened = [breaker.failed(0.0, threshold=3, seconds=60) for _ in range(2000)]
-    assert opened[:5] == [None, None, 60, 120, 240]
-    assert opened[-1] == 3600
-    breaker.succeeded()
-    assert [breaker.failed(0.0, threshold=3, seconds=60) for _ in range(3)] == [None, None, 60]
 
 
 def test_what_is_asked_for_is_attempted_while_the_breaker_is_open(stepped, conf):
@@ -223,7 +303,7 @@ def test_the_report_says_of_each_scope_what_is_wrong_with_it(stepped, conf):
             "last success": "never",
             "failures in a row": 1,
             "problem": "gone",
-            "left alone until": "2026-01-01T12:01:00+00:00",
+            "left alone until": "2026-01-01T12:00:05+00:00",
         },
         "standin/core": {
             "running": False,

@@ -2,9 +2,10 @@
 """The reconciler of capacity: each enabled provider is one scope.
 
 A run asks its provider, merges the answer with what the other providers reported last, and writes the hosts that
-differ, facet ``capacity``. The provider's answer replaces its last one whole. So a host that it does not report any
+differ, facet ``capacity``. The answer replaces its last one whole. So a host that it does not report any
 more loses those fields, unless too many are lost at once: ``[reconcile] max_delete_percent`` holds here, too. A
-provider that fails changes nothing. A value that cannot be stored is reported, and its host keeps the stored value.
+provider that fails changes nothing. A value that cannot be stored is reported, and its host keeps the stored value. A
+run is incomplete while the model's inventory lacks reported hosts.
 
 A capacity has no notifications, so a difference that is written is no drift. Under the policy ``observe`` it is one.
 """
@@ -29,6 +30,8 @@ from watcher_sync.reconcile.capacity.writer import CapacityWriter, Reports, Writ
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.reconcile.plugins import load_providers
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
+from watcher_sync.storage.groups.source_status import list_inventories
+from watcher_sync.storage.table_model import TableView
 
 LOG = logging.getLogger(__name__)
 
@@ -86,9 +89,12 @@ class CapacityReconciler(Reconciler):
         began = time.monotonic()
         provider = self._providers[scope]
         answer = list(provider.capacities(deadline))
+        store = self.context.store
+        may_lack_hosts = any(one.complete_since is None for one in list_inventories(store.database))
         with self._lock:
-            nodes = _nodes(self.context.view())
-            reported = self._by_host(scope, answer, nodes)
+            # The tables have what a complete inventory has just written; a replica may have it later.
+            nodes = _nodes(TableView(store.database, store.tables, store.kinds))
+            reported, unknown = self._by_host(scope, answer, nodes)
             known = [node.id for node in nodes if self._has_reported(scope, node)]
             lost = [host for host in known if host not in reported]
             percent = 100 if allow_deletes else self.conf.reconcile.max_delete_percent
@@ -96,11 +102,12 @@ class CapacityReconciler(Reconciler):
             if refused:
                 before = self._reports.get(scope, {})
                 reported |= {host: before.get(host) for host in lost}
+            failures = _failures(refused, lost, known, unknown if may_lack_hosts else 0)
             differences, written = self._compare(nodes, {**self._reports, scope: reported}, scope, dry_run)
         return Report(
             scope=scope,
             dry_run=dry_run,
-            complete=not refused,
+            complete=not failures,
             differences=tuple(differences),
             written=written.written,
             refused_writes=written.refused,
@@ -108,13 +115,13 @@ class CapacityReconciler(Reconciler):
             sizes={_KIND: len(known)},
             requests=provider.requests,
             seconds=time.monotonic() - began,
-            failures={"hosts": f"{len(lost)} of {len(known)} are not reported any more"} if refused else {},
+            failures=failures,
         )
 
     def _by_host(
         self, scope: str, answer: Iterable[HostCapacity], nodes: Sequence[ComputeNode]
-    ) -> dict[str, HostCapacity | None]:
-        """Return host -> what is reported of it, for the hosts that the model has."""
+    ) -> tuple[dict[str, HostCapacity | None], int]:
+        """Return host -> what is reported of it, for the hosts that the model has, and how many it does not have."""
         hosts = {node.id for node in nodes}
         by_name = {node.hypervisor_hostname: node.id for node in nodes if node.hypervisor_hostname}
         by_uuid = {node.uuid: node.id for node in nodes if node.uuid}
@@ -129,7 +136,7 @@ class CapacityReconciler(Reconciler):
         if unknown != self._unmatched.get(scope, 0):
             self._unmatched[scope] = unknown
             LOG.info("capacity provider %s: %d of its hosts are not in the model", scope, unknown)
-        return found
+        return found, unknown
 
     def _has_reported(self, scope: str, node: ComputeNode) -> bool:
         """Whether the provider reported the host before, in this process or an earlier one."""
@@ -166,6 +173,16 @@ class CapacityReconciler(Reconciler):
             return differences, WrittenCapacity()
         writer = CapacityWriter(self.context.writes, fields, source=scope, at=self._now())
         return differences, writer.write(list(differing))
+
+
+def _failures(is_refused: bool, lost: Sequence[str], known: Sequence[str], missing: int) -> dict[str, str]:
+    """Return why a run is incomplete.
+
+    :param missing: reported hosts that the model lacks because its inventory is incomplete.
+    """
+    if is_refused:
+        return {"hosts": f"{len(lost)} of {len(known)} are not reported any more"}
+    return {"hosts": f"{missing} are not in the model, whose inventory is incomplete"} if missing else {}
 
 
 def _nodes(view: View) -> list[ComputeNode]:

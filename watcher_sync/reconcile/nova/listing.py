@@ -82,6 +82,11 @@ class NovaApi:
         """Requests so far."""
         return self._client.requests
 
+    @property
+    def clock_skew(self) -> datetime.timedelta:
+        """How much Nova's clock is ahead of ours."""
+        return self._client.clock_skew(COMPUTE)
+
     def server_pages(self, changed_since: datetime.datetime | None = None) -> Iterator[list[ServerPayload] | None]:
         """Yield the servers of all projects, page by page; None where the listing begins again.
 

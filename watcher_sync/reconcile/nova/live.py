@@ -93,7 +93,7 @@ def instance_facets(
         "availability_zone": intern(_text(server.availability_zone)),
         "ip_addresses": _addresses(server, known),
         "created_at": _time(server.created_at),
-        "updated_at": _time(server.updated_at),
+        "updated_at": _updated_at(server),
         "launched_at": _time(server.launched_at),
         "host": intern(_text(server.host)),
         "node": intern(_text(server.node)),
@@ -264,6 +264,15 @@ def _time(value: datetime.datetime | UnsetType | None) -> datetime.datetime | Un
     if isinstance(value, datetime.datetime) and value.tzinfo is None:
         return value.replace(tzinfo=datetime.UTC)
     return value
+
+
+def _updated_at(server: ServerPayload) -> datetime.datetime | UnsetType | None:
+    """Return when Nova wrote the server last; None before a host has it.
+
+    Until then Nova may have no more than the request to build it. It answers the time of our request for that.
+    """
+    is_on_host = isinstance(server.host, str) and server.host
+    return None if server.state == _BUILDING and not is_on_host else _time(server.updated_at)
 
 
 def _text(value: str | UnsetType | None) -> str | UnsetType | None:

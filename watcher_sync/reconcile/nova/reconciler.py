@@ -57,7 +57,7 @@ INCOMPLETE: Final = "inventory incomplete"
 _CONFIRM_SECONDS: Final = 1.0
 """Seconds that a difference has to last before it counts: the event of a change arrives within them."""
 _OVERLAP_SECONDS: Final = 60.0
-"""How much earlier than the last listing the listing of changes begins, for clocks that differ."""
+"""How much earlier than the last listing the listing of changes begins, for clocks of Nova's that differ."""
 _DOUBT_SECONDS: Final = 5.0
 """Seconds until a marked entity is compared."""
 _MAX_DOUBTS: Final = 100
@@ -95,7 +95,7 @@ class NovaReconciler(Reconciler):
         # Held by a run. A complete run waits for it, a run of changes does not.
         self._lock = threading.Lock()
         self._listed_changes: float | None = None
-        """When the last listing of changes began, by the monotonic clock."""
+        """When the last listing of changes began, by the monotonic clock; None if changes are due."""
 
     def scopes(self) -> Sequence[str]:
         """Return the two scopes, or none if ``enabled`` is false."""
@@ -143,11 +143,14 @@ class NovaReconciler(Reconciler):
             problem = "; ".join(f"{what}: {why}" for what, why in sorted(report.failures.items()))
             refused = ", ".join(f"{report.refused_share(kind)} {kind}" for kind in sorted(report.refused_deletes))
             problem = problem or (f"the delete guard refuses deletions: {refused}" if refused else "")
-            self._record(began, problem)
+            self._record(began + run.api.clock_skew, problem)
         return report
 
     def _record(self, began: datetime.datetime, problem: str) -> None:
-        """Store how a complete run ended."""
+        """Store how a complete run ended.
+
+        :param began: by Nova's clock, which the listing of changes compares with.
+        """
         database, now = self.context.store.database, self._now()
         old = declare_inventory(database, SCOPE, now)
         new = InventoryRow(
@@ -182,11 +185,13 @@ class NovaReconciler(Reconciler):
             report = run.report(comparison)
             compared = comparison.complete | ({INSTANCE} if "servers" not in comparison.failures else set())
         finally:
+            if INSTANCE not in compared:
+                self._listed_changes = None
             for kind in marked.keys() - compared:
                 for one in marked[kind]:
                     self.context.doubts.add(kind, one)
         if INSTANCE in compared and since is not None:
-            self._note_changes(began)
+            self._note_changes(began + run.api.clock_skew)
         return report
 
     def _changes_due(self) -> datetime.datetime | None:
@@ -201,7 +206,7 @@ class NovaReconciler(Reconciler):
         return inventory.changes_since - datetime.timedelta(seconds=_OVERLAP_SECONDS)
 
     def _note_changes(self, began: datetime.datetime) -> None:
-        """Store that all changes before this time are known."""
+        """Store that all changes before this time of Nova's clock are known."""
         database = self.context.store.database
         inventory = read_inventory(database, SCOPE)
         if inventory is not None:
@@ -238,7 +243,7 @@ class _Run:
     ) -> None:
         self._reconciler = reconciler
         self._context = reconciler.context
-        self._api = api
+        self.api = api
         self._scope = scope
         self.dry_run = dry_run
         self._began = time.monotonic()
@@ -259,7 +264,11 @@ class _Run:
 
     def report(self, comparison: NovaComparison) -> Report:
         """Write what differs, record the drifts, and return the report."""
-        found = self._lasting(comparison.found)
+        # Versions order a listing and events, and the times of events are of Nova's clock.
+        skew = self.api.clock_skew
+        found = [
+            msgspec.structs.replace(what, listed_at=what.listed_at + skew) for what in self._lasting(comparison.found)
+        ]
         differences = [d for what in found for d in what.differences(self._policy.get(what.kind, HEAL))]
         result = NovaWritten()
         if not self.dry_run:
@@ -277,7 +286,7 @@ class _Run:
             refused_deletes=comparison.refused,
             refused_writes=result.refused,
             sizes=comparison.sizes,
-            requests=self._api.requests,
+            requests=self.api.requests,
             seconds=time.monotonic() - self._began,
             failures=comparison.failures,
         )
@@ -319,7 +328,7 @@ class _Run:
                     self._read_again(what)
                 total.refused |= written.refused
                 total.buried += [what for what in written.buried if what.kind == INSTANCE]
-        restored = self._reconciler._restorers[self._scope].restore(total.buried, self._api)
+        restored = self._reconciler._restorers[self._scope].restore(total.buried, self.api)
         total.written += restored.written
         total.refused |= restored.refused
         return total

@@ -79,7 +79,7 @@ class Listener:
         """Set as long as the port is being closed, and then until it is opened again."""
         self._handler = functools.partial(handler, self)
         self._name = name
-        self._host = host
+        self.host = host
         self._port = port
         self._on_stop = on_stop
         self._holder: socket.socket | None = None
@@ -90,7 +90,7 @@ class Listener:
     @property
     def url(self) -> str:
         """Without a slash at its end."""
-        return f"http://{self._host}:{self._port}"
+        return f"http://{self.host}:{self._port}"
 
     def start(self) -> None:
         """Listen; on the same port as before, if there was one. Nothing happens when it does already.
@@ -104,7 +104,7 @@ class Listener:
             self._port = self._holder.getsockname()[1]
         self.stopping.clear()
         self.connections.open()
-        self._http = _Server((self._host, self._port), self._handler)
+        self._http = _Server((self.host, self._port), self._handler)
         self._thread = threading.Thread(
             target=self._http.serve_forever, kwargs={"poll_interval": STOP_POLL_SECONDS}, name=self._name, daemon=True
         )
@@ -115,7 +115,7 @@ class Listener:
         weakref.finalize(self, holder.close)
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            holder.bind((self._host, self._port))
+            holder.bind((self.host, self._port))
         except OSError:
             holder.close()
             raise

@@ -68,6 +68,8 @@ class FakeOpenStack:
         self.compute = self._listener("compute", self._compute.serve, host)
         self.placement = self._listener("placement", self._placement.serve, host)
         """The three ports. ``cloud.placement.stop()`` closes one, ``start()`` opens it again."""
+        self._former: list[Listener] = []
+        """Ports of services that moved."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -83,8 +85,21 @@ class FakeOpenStack:
 
     def stop(self) -> None:
         """Cut all connections. The content and the tokens stay."""
-        for listener in (self.identity, self.compute, self.placement):
+        for listener in (self.identity, self.compute, self.placement, *self._former):
             listener.stop()
+
+    def move(self, service: Literal["compute", "placement"]) -> Listener:
+        """Serve a service at another port, which the catalogue names from now on.
+
+        :returns: the port before, where the service goes on.
+        """
+        former: Listener = getattr(self, service)
+        serve = self._compute.serve if service == "compute" else self._placement.serve
+        new = self._listener(service, serve, former.host)
+        new.start()
+        setattr(self, service, new)
+        self._former.append(former)
+        return former
 
     @property
     def auth_url(self) -> str:
@@ -179,5 +194,7 @@ class FakeOpenStack:
         }
 
     def _listener(self, service: ServiceType, serve: Serve, host: str) -> Listener:
-        endpoint = Endpoint(service, serve, self.faults, self.requests, self.expire_tokens)
+        endpoint = Endpoint(
+            service, serve, self.faults, self.requests, self.expire_tokens, lambda: self.inventory.clock()
+        )
         return Listener(functools.partial(ServiceHandler, endpoint), name=f"openstack-{service}", host=host)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import datetime
 import threading
 from collections.abc import Callable
 from typing import Any, Final
@@ -77,6 +78,8 @@ class Endpoint:
     faults: Faults[Action, Request]
     requests: OpenStackRequests
     expire_tokens: Callable[[], None]
+    clock: Callable[[], datetime.datetime]
+    """The time of the header ``Date``."""
 
 
 class ServiceHandler(Handler):
@@ -110,6 +113,10 @@ class ServiceHandler(Handler):
         except ApiError as exc:
             response = exc.response(endpoint.service)
         self._send(response, cut)
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """The header ``Date``, by the clock of the cloud."""
+        return super().date_time_string(self.endpoint.clock().timestamp() if timestamp is None else timestamp)
 
     def _request(self, body: bytes) -> Request:
         split = urlsplit(self.path)

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from tests.simulated import NOON
 from tests.unit.reconcile.capacity.conftest import Reporting
 from watcher_sync.exceptions import ConfigError, ReconcileError
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.reconcile.capacity.base import HostCapacity, ResourceInventory
 from watcher_sync.reconcile.plugins import load_providers
+from watcher_sync.storage.groups.source_status import declare_inventory, write_inventory
 
 
 def test_what_a_provider_reports_is_written_and_what_it_does_not_report_stays_unknown(site, run):
@@ -44,6 +47,29 @@ def test_a_host_is_found_by_its_uuid_its_hypervisor_name_or_its_own_name(site, r
 def test_a_report_of_an_unknown_host_creates_none(site, run):
     report = run(site.reconciler(a=Reporting(HostCapacity(host="host-9", vcpus=8))))
     assert (report.written, site.node("host-9")) == (0, None)
+
+
+def test_a_run_that_lacks_hosts_is_incomplete_until_the_inventory_is_complete(site, run):
+    provider = Reporting(HostCapacity(host="host-1", vcpus=8), HostCapacity(host="host-9", vcpus=4))
+    reconciler = site.reconciler(a=provider)
+    assert run(reconciler).complete  # no inventory is compared
+    database = site.store.database
+    row = declare_inventory(database, "nova", NOON)
+    report = run(reconciler)
+    assert (report.complete, site.fields("vcpus")) == (False, (8,))
+    assert report.failures == {"hosts": "1 are not in the model, whose inventory is incomplete"}
+    provider.report.pop()
+    assert run(reconciler).complete
+    provider.report.append(HostCapacity(host="host-9", vcpus=4))
+    write_inventory(database, msgspec.structs.replace(row, complete_since=NOON))
+    assert run(reconciler).complete  # such as bare metal, which the inventory leaves out
+
+
+def test_hosts_that_the_replica_does_not_have_yet_get_their_capacity(site, run):
+    view = site.store.load().snapshot()
+    site.add_hosts("host-9")
+    site.context = msgspec.structs.replace(site.context, view=lambda: view)
+    assert run(site.reconciler(a=Reporting(HostCapacity(host="host-9", vcpus=8)))).written == 1
 
 
 def test_the_first_provider_of_the_option_wins_field_by_field_in_any_order_of_runs(site, run):

@@ -82,7 +82,7 @@ def test_the_reason_of_a_failed_run_has_no_address_and_the_log_has_it_once(
 )
 def test_the_reason_of_a_partial_run_has_no_address(site: NovaSite, cloud: FakeOpenStack, action):
     site.reconcile()
-    cloud.fail(action, path="/servers/detail", after=1)
+    cloud.fail(action, path="/servers/detail", after=1, count=None)
     why = site.reconcile().failures["servers"]
     assert "http" not in why
     assert "127.0.0.1" not in why

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 
 import msgspec
@@ -13,12 +14,14 @@ from tests.simulated import by_facet
 from tests.waiting import deadline
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ReconcileError
+from watcher_sync.handlers.nova.ordering import listed_version
 from watcher_sync.model.changes import Delete, Upsert, Version
 from watcher_sync.testing.openstack import FakeOpenStack, server_error
 
 pytestmark = pytest.mark.slow
 
 CHANGES = "nova-changes"
+_MINUTE = datetime.timedelta(minutes=1)
 
 
 def test_changes_are_compared_without_a_list_of_everything(site: NovaSite, cloud: FakeOpenStack):
@@ -66,6 +69,42 @@ def test_tags_and_server_groups_are_those_of_the_cloud(site: NovaSite, cloud: Fa
 def test_without_a_complete_inventory_no_changes_are_listed(site: NovaSite, cloud: FakeOpenStack):
     report = site.reconcile(CHANGES)
     assert (report.complete, report.requests, list(site.model.all("instance"))) == (True, 0, [])
+
+
+@pytest.mark.parametrize("ahead", [-86_400, -300, -61, 0, 300, 86_400])
+def test_changes_are_found_whatever_the_difference_of_the_clocks(site: NovaSite, cloud: FakeOpenStack, ahead: int):
+    clock = cloud.inventory.clock
+    cloud.inventory.clock = lambda: clock() + datetime.timedelta(seconds=ahead)
+    site.reconcile()
+    first, second, *_ = cloud.inventory.servers
+    for server in (first, second):
+        cloud.inventory.update_server(server, state="stopped", power_state="shutdown")
+        assert site.reconcile(CHANGES).written == 1
+    assert site.instances() == truth(cloud)
+
+
+@pytest.mark.parametrize("ahead", [-300, 300])
+def test_a_listing_is_older_than_what_nova_publishes_later_by_its_own_clock(
+    site: NovaSite, cloud: FakeOpenStack, ahead: int
+):
+    clock = cloud.inventory.clock
+    cloud.inventory.clock = lambda: clock() + datetime.timedelta(seconds=ahead)
+    site.reconcile()
+    server = next(iter(cloud.inventory.servers))
+    listed = max(site.model.get("instance", server).versions)
+    before, after = (listed_version(None, cloud.inventory.clock() + s) for s in (-_MINUTE, _MINUTE))
+    assert before < listed < after
+
+
+def test_changes_that_could_not_be_listed_are_listed_by_the_next_run(site: NovaSite, cloud: FakeOpenStack):
+    site.reconcile()
+    cloud.inventory.update_server(next(iter(cloud.inventory.servers)), state="stopped", power_state="shutdown")
+    reconciler = site.reconciler()
+    cloud.fail(server_error(500), path="/servers/detail")
+    with pytest.raises(ReconcileError):
+        site.reconcile(CHANGES, reconciler=reconciler)
+    assert site.reconcile(CHANGES, reconciler=reconciler).written == 1
+    assert site.instances() == truth(cloud)
 
 
 def test_a_doubtful_instance_is_asked_for_soon(site: NovaSite, cloud: FakeOpenStack):

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 
 import pytest
 
 from tests.nova_sites import NovaSite, truth
 from watcher_sync.storage.groups.source_status import read_inventory
-from watcher_sync.testing.openstack import FakeOpenStack, Flavor, Server, ServerFault, forbidden
+from watcher_sync.testing.openstack import Do, FakeOpenStack, Flavor, Request, Server, ServerFault, forbidden
 
 pytestmark = pytest.mark.slow
 
@@ -28,6 +29,25 @@ def test_an_empty_model_is_filled_and_a_second_run_writes_nothing(site: NovaSite
     assert (second.differences, second.written, second.deleted) == ((), 0, 0)
     assert site.head() == head
     assert site.drifts() == []
+
+
+def test_a_server_that_is_only_a_request_to_build_is_written_once(site: NovaSite, cloud: FakeOpenStack):
+    """Nova answers the time of our request as the time of its last write."""
+    new = cloud.inventory.add_server("new", state="building", power_state="nostate", launched_at=None).id
+    times = itertools.count()
+
+    def answer_now(_request: Request) -> None:
+        now = cloud.inventory.clock() + datetime.timedelta(seconds=next(times))
+        cloud.inventory.update_server(new, updated_at=now)
+
+    cloud.fail(Do(answer_now), path="/servers/detail", count=None)
+    assert site.reconcile().complete
+    head = site.head()
+    assert (site.reconcile().written, site.head()) == (0, head)
+    assert site.model.get("instance", new).updated_at is None
+    cloud.inventory.update_server(new, host="compute-0")
+    assert site.reconcile().complete
+    assert site.model.get("instance", new).updated_at is not None
 
 
 def test_hosts_have_what_only_the_api_knows(site: NovaSite, cloud: FakeOpenStack):

@@ -56,7 +56,7 @@ def healed(site: NovaSite, cloud: FakeOpenStack) -> bool:
     ids=["500", "503", "cut", "garbage", "403"],
 )
 def test_a_failure_in_the_middle_of_paging_deletes_nothing(filled: NovaSite, cloud: FakeOpenStack, action, why):
-    cloud.fail(action, path=SERVERS, after=1)
+    cloud.fail(action, path=SERVERS, after=1, count=None)
     report = filled.reconcile()
     assert (report.complete, report.deleted, list(report.failures)) == (False, 0, ["servers"])
     assert re.search(why, report.failures["servers"])
