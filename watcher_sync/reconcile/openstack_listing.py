@@ -13,6 +13,7 @@ from oslo_config import cfg
 from watcher_sync.conf import cloud_account
 from watcher_sync.reconcile.base import Context
 from watcher_sync.reconcile.listing import ListingReconciler
+from watcher_sync.reconcile.openstack import CloudBadRequest as CloudBadRequest
 from watcher_sync.reconcile.openstack import CloudClient as CloudClient
 from watcher_sync.reconcile.openstack import CloudError as CloudError
 from watcher_sync.reconcile.openstack import CloudNotFound, OpenStackCloud, UnreadableAnswer

@@ -37,7 +37,7 @@ _NAMES: Final = {
     "watcher_sync.reconcile.base": "Context FieldDifference Reconciler Report",
     "watcher_sync.reconcile.listing": "ListingReconciler UnreadableEntry read_entries",
     "watcher_sync.reconcile.openstack_listing": (
-        "CloudClient CloudError CloudRequestRefused OpenStackReconciler id_of pages resource"
+        "CloudBadRequest CloudClient CloudError CloudRequestRefused OpenStackReconciler id_of pages resource"
     ),
     "watcher_sync.reconcile.capacity.base": "CapacityError CapacityProvider HostCapacity ResourceInventory",
     "watcher_sync.log.base": (

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 import msgspec
 
-from watcher_sync.exceptions import ReconcileError
 from watcher_sync.model.kinds import Entity
-from watcher_sync.reconcile.openstack_listing import CloudRequestRefused, OpenStackReconciler, pages
+from watcher_sync.reconcile.listing import UnreadableEntry, read_entries
+from watcher_sync.reconcile.openstack_listing import CloudRequestRefused, OpenStackReconciler, id_of, pages, resource
 from watcher_sync_ironic.entities import BaremetalNode, BaremetalPort, BaremetalPortgroup
 from watcher_sync_ironic.payloads import NodeData, PortData, PortgroupData
 
@@ -43,7 +44,9 @@ class IronicReconciler(OpenStackReconciler):
         cls: [name for name in cls.__struct_fields__ if name not in _NOT_LISTED] for cls, _ in _COLLECTIONS.values()
     }
 
-    def list_live(self, scope: str, deadline: float) -> Iterator[Entity]:
+    finds: ClassVar[Collection[type[Entity]]] = tuple(cls for cls, _ in _COLLECTIONS.values())
+
+    def list_live(self, scope: str, deadline: float) -> Iterator[Entity | UnreadableEntry]:
         """All nodes, portgroups and ports."""
         client = self.client(deadline)
         try:
@@ -51,9 +54,17 @@ class IronicReconciler(OpenStackReconciler):
         except CloudRequestRefused as exc:
             raise CloudRequestRefused(f"{exc}; {_NEEDED}") from None
         for key, (cls, data) in _COLLECTIONS.items():
-            for found in pages(client, _SERVICE, f"/{key}", key=key, params={"detail": "true"}, version=_VERSION):
-                try:
-                    each = msgspec.convert(found, data)
-                except msgspec.ValidationError as exc:
-                    raise ReconcileError(f"{_SERVICE} /{key}: {exc}") from None
-                yield cls(id=each.uuid, **{n: v for facet in each.facets().values() for n, v in facet.items()})
+            found = pages(client, _SERVICE, f"/{key}", key=key, params={"detail": "true"}, version=_VERSION)
+            yield from read_entries(cls, found, functools.partial(_entity, cls, data), id_of)
+
+    def find_live(self, scope: str, cls: type[Entity], entity_id: str, deadline: float) -> Entity | None:
+        """Ask for one node, portgroup or port."""
+        [(key, data)] = [(key, data) for key, (listed, data) in _COLLECTIONS.items() if listed is cls]
+        found = resource(self.client(deadline), _SERVICE, f"/{key}", entity_id, version=_VERSION)
+        return None if found is None else _entity(cls, data, found)
+
+
+def _entity(cls: type[Entity], data: type[_Data], found: object) -> Entity:
+    """:raises msgspec.ValidationError: a field is missing, or has another type."""
+    each = msgspec.convert(found, data)
+    return cls(id=each.uuid, **{n: v for facet in each.facets().values() for n, v in facet.items()})
