@@ -22,7 +22,7 @@ class Asked(NamedTuple):
 class JsonApi:
     """Serves ``answer`` in threads of its own.
 
-    :param answer: request -> status and document.
+    :param answer: request -> status and document, or the bytes of one.
     """
 
     def __init__(self, answer: Callable[[Asked], tuple[int, Any]]) -> None:
@@ -37,7 +37,7 @@ class JsonApi:
                 asked = Asked(parts.path, dict(parse_qsl(parts.query)), dict(self.headers))
                 api.asked.append(asked)
                 status, document = api.answer(asked)
-                body = json.dumps(document).encode()
+                body = document if isinstance(document, bytes) else json.dumps(document).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))

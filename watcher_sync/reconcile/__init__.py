@@ -4,6 +4,7 @@
 ``base``                 The contract of a reconciler, its context and its report
 ``capacity``             The reconciler of the capacity of hosts, and its providers
 ``drift``                What a live system has, as a view, and where the model differs from it
+``entries``              The entries of one listing: odd ones, doubled ones, and what the listing lacks
 ``federation``           The reconciler of followed installations: deletes what a region does not have
 ``kubernetes``           The reconciler of Kubernetes clusters and of the VNF instances in them
 ``listing``              A reconciler that only lists: the base class for those of plugins
@@ -11,7 +12,9 @@
 ``notify``               Notifications about syncs and drifts, for listeners on the message bus
 ``nova``                 The reconciler of Nova: hosts, aggregates and servers of one cloud
 ``openstack``            Authenticated access to the APIs of an OpenStack cloud, as raw JSON
+``openstack_json``       JSON as the services of OpenStack write it
 ``openstack_listing``    A reconciler that only lists, for the services of OpenStack clouds
+``openstack_pages``      The pages of OpenStack's lists, while entries come and go
 ``openstack_transport``  Limits the size of the answers of OpenStack's APIs
 ``plugins``              The installed reconcilers and capacity providers: entry points
 ``repair``               Writes what a listing found, unless an event wrote the entity meanwhile

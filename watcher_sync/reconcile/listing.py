@@ -3,7 +3,8 @@
 
 Guaranteed, beside what :mod:`~watcher_sync.reconcile.base` says:
 
-* A listing that raises, or that has an entity that it must not have, changes nothing.
+* A listing that raises changes nothing.
+* An odd entry costs itself alone, and what is lacking is confirmed (:mod:`~watcher_sync.reconcile.entries`).
 * A listing judges only what it could have seen. An entity that was written after the listing began stays as it is.
 * What is written has a version just after the stored one. Every event that is still to come is newer.
 * A deletion is weak: a later event or listing that shows the entity makes it again.
@@ -16,26 +17,26 @@ from __future__ import annotations
 import abc
 import functools
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-import msgspec
 from oslo_config import cfg
 
 from watcher_sync.commit.direct import DirectCommitCycle
 from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.events import Event
-from watcher_sync.exceptions import InvalidEvent, ReconcileError
 from watcher_sync.handlers.federation.handler import is_declared, refuses_deletes
 from watcher_sync.handlers.federation.naming import prefix_of
-from watcher_sync.model.changes import Change, Delete, Outcome, Upsert, absent, after, check_id
-from watcher_sync.model.declared_values import declare_values
+from watcher_sync.model.changes import Change, Delete, Outcome, Upsert, absent, after
 from watcher_sync.model.kinds import Entity, Kind, kind_of
 from watcher_sync.model.model import Staged
 from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.reconcile.drift import Divergence, LiveEntity, compare
+from watcher_sync.reconcile.entries import Entries, ListedFields
+from watcher_sync.reconcile.entries import UnreadableEntry as UnreadableEntry
+from watcher_sync.reconcile.entries import read_entries as read_entries
 from watcher_sync.reconcile.repair import Write, prefetch, write_portions
 from watcher_sync.sources.federation.region_source import followed_sites
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
@@ -55,6 +56,8 @@ class ListingReconciler(Reconciler):
     With fields of the kind's anchor facet, a listing also creates and deletes entities; without, it updates them. They
     are created in this order of kinds, and deleted in the opposite one.
     """
+    finds: ClassVar[Collection[type[Entity]]] = ()
+    """Classes of the kinds that :meth:`find_live` can ask for. Others are gone if a listing lacks them."""
     options: ClassVar[list[cfg.Opt]] = [
         cfg.FloatOpt(
             "interval", min=1.0, mutable=True, help="Seconds between two runs; by default those of [reconcile]."
@@ -82,15 +85,24 @@ class ListingReconciler(Reconciler):
         """Scope -> the marks that a run was requested for, and when."""
 
     @abc.abstractmethod
-    def list_live(self, scope: str, deadline: float) -> Iterable[Entity]:
+    def list_live(self, scope: str, deadline: float) -> Iterable[Entity | UnreadableEntry]:
         """List the scope completely. It may be a generator; nothing is compared before its end.
 
+        :func:`read_entries` makes entities of what a service lists, so that an odd value costs one entity only.
         Each entity has an id and the listed fields. A field without a value becomes None, as does what the live system
         does not know. ``msgspec.UNSET`` leaves a field as the model has it.
 
         :param deadline: ``time.monotonic()`` by which it is to end.
         :raises ReconcileError: the live system cannot be listed, or not completely.
         """
+
+    def find_live(self, scope: str, cls: type[Entity], entity_id: str, deadline: float) -> Entity | None:
+        """Ask the live system for one entity of a class in :attr:`finds`.
+
+        :returns: as :meth:`list_live` lists it; None: it does not exist.
+        :raises ReconcileError: it is unknown whether it exists, such as for an account that may not see it.
+        """
+        raise NotImplementedError
 
     def known(self, scope: str, kind: str, view: View) -> Iterable[Entity]:
         """Return the entities of the model that a listing of the scope shows if they exist: by default all of the kind.
@@ -125,9 +137,10 @@ class ListingReconciler(Reconciler):
         since = self.context.store.head()  # before the view: what is newer than it is not judged
         view = self.context.view()
         known = {name: self._known(scope, listed.kind, view) for name, listed in self._listed.items()}
-        live, invalid = self._read(scope, deadline)
-        found = [what for name in self._listed for what in self._compare(name, known[name], live[name], view, since)]
         percent = 100.0 if allow_deletes else float(self.conf.reconcile.max_delete_percent)
+        entries = self._read(scope, known, since, percent, deadline)
+        live = entries.live
+        found = [what for name in self._listed for what in self._compare(name, known[name], live[name], view, since)]
         lost = {name: sum(what.gone for what in found if what.kind == name) for name in self._listed}
         refused = {n: count for n, count in lost.items() if refuses_deletes(count, len(known[n]), percent)}
         policy = dict.fromkeys(self._listed, HEAL) | policies(self.conf)
@@ -140,12 +153,13 @@ class ListingReconciler(Reconciler):
         return Report(
             scope=scope,
             dry_run=dry_run,
-            complete=True,
+            complete=not entries.failures,
+            failures=entries.failures,
             differences=tuple(d for what in real for d in what.differences(policy[what.kind])),
             written=written.written,
             deleted=written.deleted,
             refused_deletes=refused,
-            refused_writes=invalid | written.refused,
+            refused_writes=entries.refused | written.refused,
             sizes={name: len(entities) for name, entities in known.items()},
             seconds=time.monotonic() - began,
         )
@@ -158,35 +172,27 @@ class ListingReconciler(Reconciler):
         found = (each for each in self.known(scope, kind.name, view) if not each.id.startswith(self._followed))
         return {each.id: each for each in found if is_declared(kind, each)}
 
-    def _read(self, scope: str, deadline: float) -> tuple[dict[str, dict[str, LiveEntity]], dict[str, str]]:
-        """Return kind -> id -> listed entity, and ``<kind> <id>`` -> why its values cannot be stored.
+    def _read(
+        self, scope: str, known: Mapping[str, Mapping[str, Entity]], since: int, percent: float, deadline: float
+    ) -> Entries:
+        """List the scope, and ask for what the listing lacks, unless the delete guard refuses so many deletions.
 
-        :raises ReconcileError: an entity is impossible, or the listing takes too long.
+        :raises ReconcileError: the scope cannot be listed.
         """
-        live: dict[str, dict[str, LiveEntity]] = {name: {} for name in self._listed}
-        invalid: dict[str, str] = {}
-        names = {listed.kind.cls: name for name, listed in self._listed.items()}
-        where = f"the listing of {self._source(scope)}"
-        for entity in self.list_live(scope, deadline):
-            name = names.get(type(entity))
-            if name is None:
-                raise ReconcileError(f"{where} has {_shown(entity)}; it may have {', '.join(names.values())}")
-            try:
-                check_id(name, entity.id)
-            except (InvalidEvent, TypeError) as exc:
-                raise ReconcileError(f"{where} has {_shown(entity)}: {exc}") from None
-            if entity.id.startswith(self._followed):
-                raise ReconcileError(f"{where} has {name} {entity.id}: such ids are of a region that a source follows")
-            if entity.id in live[name]:
-                raise ReconcileError(f"{where} has {name} {entity.id} twice")
-            try:
-                fields = self._listed[name].values(entity)
-            except InvalidEvent as exc:
-                invalid[f"{name} {entity.id}"], fields = str(exc), {}
-            live[name][entity.id] = LiveEntity(entity, fields)
-            if time.monotonic() > deadline:
-                raise ReconcileError(f"{where} did not end in time")
-        return live, invalid
+        entries = Entries(
+            self._listed,
+            f"the listing of {self._source(scope)}",
+            find=lambda cls, entity_id: self.find_live(scope, cls, entity_id, deadline),
+            may_find=self.finds,
+            followed=self._followed,
+            deadline=deadline,
+        )
+        entries.read(self.list_live(scope, deadline))
+        for name, entities in known.items():
+            missing = [i for i, each in entities.items() if i not in entries.live[name] and each.seq <= since]
+            if self._listed[name].has_anchor and not refuses_deletes(len(missing), len(entities), percent):
+                entries.confirm(name, missing)
+        return entries
 
     def _compare(
         self, name: str, known: dict[str, Entity], live: Mapping[str, LiveEntity], view: View, since: int
@@ -213,37 +219,7 @@ class ListingReconciler(Reconciler):
         )
 
 
-class _ListedFields(msgspec.Struct, frozen=True):
-    """A kind, and what listings tell of it."""
-
-    kind: Kind
-    facets: Mapping[str, Sequence[str]]
-    """Facet -> its listed fields."""
-
-    @property
-    def has_anchor(self) -> bool:
-        """Whether a listing says that entities exist."""
-        return self.kind.anchor in self.facets
-
-    def values(self, entity: Entity) -> dict[str, Any]:
-        """Return the listed fields of an entity, as the model holds them.
-
-        :raises InvalidEvent: naming the field whose value cannot be stored.
-        """
-        names = [name for names in self.facets.values() for name in names]
-        values = {name: v for name in names if (v := getattr(entity, name)) is not msgspec.UNSET}
-        declare_values(values, self.kind.types, self.kind.name)
-        self.kind.check_values(values)
-        self.kind.check_bytes(values)
-        return values
-
-    def is_unwritten(self, before: Entity, now: Entity) -> bool:
-        """Whether no other writer has written the listed facets, nor created the entity again."""
-        positions = [self.kind.facet_position[facet] for facet in (self.kind.anchor, *self.facets)]
-        return all(before.versions[i] == now.versions[i] for i in positions)
-
-
-def _listed_kind(context: Context, cls: type[Entity], fields: Sequence[str]) -> _ListedFields:
+def _listed_kind(context: Context, cls: type[Entity], fields: Sequence[str]) -> ListedFields:
     """:raises TypeError: the class is no kind of this process, or a field cannot be listed."""
     kind = kind_of(cls)
     if context.store.kinds.get(kind.name) is not kind:
@@ -255,7 +231,7 @@ def _listed_kind(context: Context, cls: type[Entity], fields: Sequence[str]) -> 
             listed = ", ".join(n for n, field in kind.fields.items() if field.facet)
             raise TypeError(f"{kind.name} has no field {name!r} that can be listed; it has {listed}")
     of_facets = {facet: [n for n in names if n in fields] for facet, names in kind.facet_fields.items()}
-    return _ListedFields(kind, {facet: names for facet, names in of_facets.items() if names})
+    return ListedFields(kind, {facet: names for facet, names in of_facets.items() if names})
 
 
 class _ListingWriter:
@@ -358,8 +334,3 @@ class _ListingWriter:
 def _waits(what: Divergence, refused: Mapping[str, int]) -> bool:
     """Whether the operator decides first: the delete guard refuses deletions of the kind, so new ones wait, too."""
     return what.kind in refused and (what.model is None or what.live is None)
-
-
-def _shown(entity: object) -> str:
-    """An object of a listing, for one line of the log."""
-    return f"{type(entity).__name__} {str(getattr(entity, 'id', ''))[:80]!r}"

@@ -31,6 +31,7 @@ from watcher_sync.accounts import cause_of, lack_of, share_between_threads
 from watcher_sync.backoff import Backoff
 from watcher_sync.conf import cloud_account, reconcile_nova
 from watcher_sync.exceptions import ConfigError, ReconcileError
+from watcher_sync.reconcile.openstack_json import UNDECODABLE, decode
 
 LOG = logging.getLogger(__name__)
 
@@ -263,8 +264,8 @@ class CloudClient:
         """
         body = self.get(service, path, params=params, microversion=microversion)
         try:
-            return decoder.decode(body)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
+            return decode(decoder, body)
+        except UNDECODABLE as exc:
             raise UnreadableAnswer(f"{service} {path}: {exc}") from None
 
     def _get(self, service: str, path: str, params: Mapping[str, Any] | None, microversion: str | None) -> bytes:

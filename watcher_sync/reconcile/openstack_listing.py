@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 import msgspec
 from oslo_config import cfg
@@ -12,10 +13,12 @@ from oslo_config import cfg
 from watcher_sync.conf import cloud_account
 from watcher_sync.reconcile.base import Context
 from watcher_sync.reconcile.listing import ListingReconciler
+from watcher_sync.reconcile.openstack import CloudBadRequest as CloudBadRequest
 from watcher_sync.reconcile.openstack import CloudClient as CloudClient
 from watcher_sync.reconcile.openstack import CloudError as CloudError
+from watcher_sync.reconcile.openstack import CloudNotFound, OpenStackCloud, UnreadableAnswer
 from watcher_sync.reconcile.openstack import CloudRequestRefused as CloudRequestRefused
-from watcher_sync.reconcile.openstack import OpenStackCloud, UnreadableAnswer
+from watcher_sync.reconcile.openstack_pages import by_marker
 
 
 class OpenStackReconciler(ListingReconciler):
@@ -56,27 +59,59 @@ def pages(
 ) -> Iterator[dict[str, Any]]:
     """Yield the objects of a collection that has pages by ``limit`` and ``marker``.
 
+    An object may come twice, because entries come and go between two pages. It may have odd values, its id included:
+    :func:`~watcher_sync.reconcile.listing.read_entries` reads them.
+
     :param service: its type in the catalogue, such as ``block-storage``.
     :param path: the collection below the endpoint, such as ``/volumes/detail``.
     :param key: the member of the answer with the objects, which have ``id`` or ``uuid``.
     :param version: the microversion.
     :raises CloudError: a request failed, or an answer has another form.
     """
-    query = dict(params or {})
-    while True:
-        answer = client.read(_PAGE, service, path, params=query, microversion=version)
-        found = answer.get(key)
-        if not isinstance(found, list) or not all(isinstance(each, dict) and _id(each) for each in found):
-            raise UnreadableAnswer(f"{service} {path}: {key} is not a list of objects with an id")
-        yield from found
+    where = f"{service} {path}"
+
+    def read(more: Mapping[str, str]) -> dict[str, Any]:
+        page = client.read(_PAGE, service, path, params={**(params or {}), **more}, microversion=version)
+        if not isinstance(page.get(key), list):
+            raise UnreadableAnswer(f"{where}: {key} is not a list")
+        return page
+
+    def next_marker(page: Mapping[str, Any]) -> str | None:
         # The link to the next page has a name of its own in each service: next, volumes_links, volume_type_links.
-        if not found or not any(answer[name] for name in answer if name == "next" or name.endswith("_links")):
-            return
-        query["marker"] = _id(found[-1])
+        has_next = page[key] and any(page[name] for name in page if name == "next" or name.endswith("_links"))
+        return next(filter(None, map(id_of, reversed(page[key]))), None) if has_next else None
+
+    for page in by_marker(where, read, next_marker):
+        yield from page[key]
 
 
-def _id(found: Mapping[str, Any]) -> Any:
-    return found.get("uuid") or found.get("id")
+def resource(
+    client: CloudClient, service: str, path: str, entity_id: str, *, key: str | None = None, version: str
+) -> dict[str, Any] | None:
+    """Return one object of a collection; None if the service does not have it.
+
+    :param path: that of the collection.
+    :param key: the member of the answer with the object; None: the answer is the object.
+    :param version: the microversion.
+    :raises CloudError: the request failed, or the answer has another form.
+    """
+    where = f"{path}/{quote(entity_id, safe='')}"
+    try:
+        answer = client.read(_PAGE, service, where, microversion=version)
+    except CloudNotFound:
+        return None
+    found = answer if key is None else answer.get(key)
+    if not isinstance(found, dict):
+        raise UnreadableAnswer(f"{service} {where}: {key} is not an object")
+    return found
+
+
+def id_of(found: Any) -> str | None:
+    """Return the id of an object of a service: ``uuid`` or ``id``; None: it has none that is a text."""
+    if not isinstance(found, dict):
+        return None
+    one = found.get("uuid") or found.get("id")
+    return one if isinstance(one, str) else None
 
 
 _PAGE = msgspec.json.Decoder(dict[str, Any])

@@ -35,8 +35,10 @@ _NAMES: Final = {
     "watcher_sync.wire.envelopes": "UNDECODABLE_TYPE read_body read_document read_message undecodable",
     "watcher_sync.wire.json": "MAX_SIZE",
     "watcher_sync.reconcile.base": "Context FieldDifference Reconciler Report",
-    "watcher_sync.reconcile.listing": "ListingReconciler",
-    "watcher_sync.reconcile.openstack_listing": "CloudClient CloudError CloudRequestRefused OpenStackReconciler pages",
+    "watcher_sync.reconcile.listing": "ListingReconciler UnreadableEntry read_entries",
+    "watcher_sync.reconcile.openstack_listing": (
+        "CloudBadRequest CloudClient CloudError CloudRequestRefused OpenStackReconciler id_of pages resource"
+    ),
     "watcher_sync.reconcile.capacity.base": "CapacityError CapacityProvider HostCapacity ResourceInventory",
     "watcher_sync.log.base": (
         "CREATED DELETED LogChange LogPosition LogPositions Outlet OutletDeposed OutletError SNAPSHOT "

@@ -11,15 +11,25 @@ started. Such a pool stays as the model has it.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
 
 from watcher_sync.exceptions import ReconcileError
 from watcher_sync.handlers import sortable
-from watcher_sync.model.kinds import Entity
-from watcher_sync.reconcile.openstack_listing import OpenStackReconciler, pages
+from watcher_sync.model.kinds import Entity, kind_of
+from watcher_sync.reconcile.listing import UnreadableEntry, read_entries
+from watcher_sync.reconcile.openstack_listing import (
+    CloudBadRequest,
+    CloudClient,
+    CloudRequestRefused,
+    OpenStackReconciler,
+    id_of,
+    pages,
+    resource,
+)
 from watcher_sync_cinder.handler import attachment_fields, pool_fields
 from watcher_sync_cinder.kinds import KINDS, StorageBackend, StoragePool, Volume, VolumeSnapshot, VolumeType
 
@@ -28,6 +38,8 @@ MICROVERSION: Final = "3.65"
 
 _SERVICE: Final = "block-storage"
 _ALL: Final = {"all_tenants": "1"}
+_UNKNOWN_FILTER: Final = "watcher_sync"
+_NEEDED: Final = "to see all projects, the account needs the role admin"
 _DECODER: Final = msgspec.json.Decoder(dict[str, Any])
 _FIELDS: Final[Mapping[type[Entity], Sequence[str]]] = {
     cls: [name for name in cls.__struct_fields__ if name not in Entity.__struct_fields__] for cls in KINDS
@@ -41,36 +53,75 @@ class CinderReconciler(OpenStackReconciler):
     versions: ClassVar[Mapping[str, str]] = {_SERVICE: "3"}
     lists: ClassVar[Mapping[type[Entity], Sequence[str]]] = _FIELDS
 
-    def list_live(self, scope: str, deadline: float) -> Iterator[Entity]:
+    finds: ClassVar[Collection[type[Entity]]] = (VolumeType, Volume, VolumeSnapshot)
+
+    def list_live(self, scope: str, deadline: float) -> Iterator[Entity | UnreadableEntry]:
         """List everything; what a later list refers to comes first."""
         client = self.client(deadline)
+        self._sees_all = _sees_all(client)
+        self._projects: set[str] = set()
+        services = _listed(client, "/os-services", "services", {"binary": "cinder-volume"})
+        yield from read_entries(StorageBackend, services, _backend, lambda one: one["host"])
+        yield from self._pools(services, _listed(client, "/scheduler-stats/get_pools", "pools", {"detail": "true"}))
+        for cls, (path, key, params, read) in _COLLECTIONS.items():
+            found = pages(client, _SERVICE, path, key=f"{key}s", params=params, version=MICROVERSION)
+            for entity in read_entries(cls, found, read, id_of):
+                if isinstance(project := getattr(entity, "project_id", None), str):
+                    self._projects.add(project)
+                yield entity
 
-        def get(path: str, params: dict[str, str]) -> Any:
-            return client.read(_DECODER, _SERVICE, path, params=params, microversion=MICROVERSION)
+    def find_live(self, scope: str, cls: type[Entity], entity_id: str, deadline: float) -> Entity | None:
+        """Ask for one volume, snapshot or type. Cinder answers 404 for what the account may not see.
 
-        def listed(path: str, key: str, params: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-            return pages(client, _SERVICE, path, key=key, params=params, version=MICROVERSION)
+        :raises ReconcileError: it is unknown whether Cinder has it.
+        """
+        path, key, _, read = _COLLECTIONS[cls]
+        path = path.removesuffix("/detail")
+        found = resource(self.client(deadline), _SERVICE, path, entity_id, key=key, version=MICROVERSION)
+        if found is not None:
+            return read(found)
+        known = self.context.view().get(kind_of(cls).name, entity_id)
+        project = getattr(known, "project_id", None)
+        if not self._sees_all and project and project not in self._projects and len(self._projects) < 2:
+            raise ReconcileError(f"nothing of the project {project} is listed: {_NEEDED}")
+        return None
 
-        try:
-            services = get("/os-services", {"binary": "cinder-volume"})["services"]
-            yield from map(_backend, services)
-            yield from self._pools(services, get("/scheduler-stats/get_pools", {"detail": "true"})["pools"])
-            yield from map(_type, listed("/types", "volume_types", {"is_public": "None"}))
-            volumes = listed("/volumes/detail", "volumes", {**_ALL, "sort": "id:asc"})  # a migration changes created_at
-            yield from (_volume(one) for one in volumes if one["consumes_quota"])
-            yield from map(_snapshot, listed("/snapshots/detail", "snapshots", _ALL))
-        except (KeyError, TypeError, AttributeError, ValueError) as exc:
-            raise ReconcileError(f"Cinder's answer has not the expected form: {exc!r}") from exc
-
-    def _pools(self, services: Iterable[Any], pools: Iterable[Any]) -> Iterator[StoragePool]:
-        listed = {pool["name"]: pool["capabilities"] for pool in pools}
-        yield from (_pool(name, found) for name, found in listed.items())
+    def _pools(self, services: Iterable[Any], pools: Iterable[Any]) -> Iterator[Entity | UnreadableEntry]:
+        listed = list(read_entries(StoragePool, pools, _pool, lambda one: one["name"]))
+        yield from listed
+        ids = {one.id for one in listed}
         # The scheduler knows the services of a cluster by its name.
-        hidden = {one["cluster"] or one["host"] for one in services} - {name.partition("#")[0] for name in listed}
+        hosts = {one.get("cluster") or one.get("host") for one in services if isinstance(one, dict)}
+        hidden = {str(host) for host in hosts} - {str(pool_id).partition("#")[0] for pool_id in ids}
         for known in self.context.view().all("storage_pool"):
-            if known.id not in listed and known.id.partition("#")[0] in hidden:
+            if known.id not in ids and known.id.partition("#")[0] in hidden:
                 unchanged: dict[str, Any] = dict.fromkeys(_FIELDS[StoragePool], msgspec.UNSET)
                 yield StoragePool(id=known.id, **unchanged)
+
+
+def _sees_all(client: CloudClient) -> bool:
+    """Return whether the account surely sees all projects.
+
+    Cinder ignores ``all_tenants`` of an account that is no administrator, and answers 200. An unknown filter is the
+    difference: Cinder refuses it with 400, and an administrator gets an empty list.
+
+    :raises CloudError: the account is no administrator, or Cinder cannot be asked.
+    """
+    try:
+        return not _listed(client, "/volumes/detail", "volumes", {**_ALL, "limit": "1", _UNKNOWN_FILTER: "1"})
+    except CloudBadRequest as exc:
+        raise CloudRequestRefused(f"{exc}; {_NEEDED}") from None
+
+
+def _listed(client: CloudClient, path: str, key: str, params: Mapping[str, str]) -> list[Any]:
+    """Return a list without pages.
+
+    :raises CloudError: it cannot be read.
+    """
+    found = client.read(_DECODER, _SERVICE, path, params=params, microversion=MICROVERSION).get(key)
+    if not isinstance(found, list):
+        raise ReconcileError(f"{_SERVICE} {path}: {key} is not a list")
+    return found
 
 
 def _backend(found: Mapping[str, Any]) -> StorageBackend:
@@ -83,7 +134,8 @@ def _backend(found: Mapping[str, Any]) -> StorageBackend:
     )
 
 
-def _pool(pool_id: str, found: Mapping[str, Any]) -> StoragePool:
+def _pool(pool: Mapping[str, Any]) -> StoragePool:
+    pool_id, found = pool["name"], pool["capabilities"]
     reserved, volumes = _number(found.get("reserved_percentage")), _number(found.get("total_volumes"))
     return StoragePool(
         id=pool_id,
@@ -100,11 +152,12 @@ def _pool(pool_id: str, found: Mapping[str, Any]) -> StoragePool:
 
 
 def _number(value: object) -> float | None:
-    """A capability; None for a text such as ``unknown``, ``infinite`` or ``auto``."""
+    """A capability; None for a text such as ``unknown``, ``infinite``, ``auto`` or ``inf``."""
     try:
-        return float(value)  # type: ignore[arg-type]  # drivers report texts, too
-    except (TypeError, ValueError):
+        number = float(value)  # type: ignore[arg-type]  # drivers report texts, too
+    except (TypeError, ValueError, OverflowError):
         return None
+    return number if math.isfinite(number) else None
 
 
 def _time(text: str) -> datetime.datetime:
@@ -117,7 +170,9 @@ def _type(found: Mapping[str, Any]) -> VolumeType:
     )
 
 
-def _volume(found: Mapping[str, Any]) -> Volume:
+def _volume(found: Mapping[str, Any]) -> Volume | None:
+    if found["consumes_quota"] is False:
+        return None
     attached = ((one["attachment_id"], one["server_id"]) for one in found["attachments"])
     return Volume(
         id=found["id"],
@@ -151,3 +206,14 @@ def _snapshot(found: Mapping[str, Any]) -> VolumeSnapshot:
         volume_id=found["volume_id"],
         created_at=_time(found["created_at"]),
     )
+
+
+_COLLECTIONS: Final[
+    Mapping[type[Entity], tuple[str, str, Mapping[str, str], Callable[[Mapping[str, Any]], Entity | None]]]
+] = {
+    VolumeType: ("/types", "volume_type", {"is_public": "None"}, _type),
+    # A migration changes created_at, by which Cinder sorts.
+    Volume: ("/volumes/detail", "volume", {**_ALL, "sort": "id:asc"}, _volume),
+    VolumeSnapshot: ("/snapshots/detail", "snapshot", _ALL, _snapshot),
+}
+"""Class -> its collection, the name of one object in answers, parameters, and what makes the entity."""

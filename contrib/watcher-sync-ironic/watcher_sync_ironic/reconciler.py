@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
 from oslo_log import log as logging
 
-from watcher_sync.exceptions import ReconcileError
 from watcher_sync.model.kinds import Entity
-from watcher_sync.reconcile.openstack_listing import CloudRequestRefused, OpenStackReconciler, pages
+from watcher_sync.reconcile.listing import UnreadableEntry, read_entries
+from watcher_sync.reconcile.openstack_listing import CloudRequestRefused, OpenStackReconciler, id_of, pages, resource
 from watcher_sync_ironic.entities import BaremetalNode, BaremetalPort, BaremetalPortgroup
 from watcher_sync_ironic.payloads import NodeData, PortData, PortgroupData
 
@@ -49,7 +50,9 @@ class IronicReconciler(OpenStackReconciler):
         cls: [name for name in cls.__struct_fields__ if name not in _NOT_LISTED] for cls, _ in _COLLECTIONS.values()
     }
 
-    def list_live(self, scope: str, deadline: float) -> Iterator[Entity]:
+    finds: ClassVar[Collection[type[Entity]]] = tuple(cls for cls, _ in _COLLECTIONS.values())
+
+    def list_live(self, scope: str, deadline: float) -> Iterator[Entity | UnreadableEntry]:
         """All nodes, portgroups and ports."""
         client = self.client(deadline)
         try:
@@ -58,19 +61,29 @@ class IronicReconciler(OpenStackReconciler):
             raise CloudRequestRefused(f"{exc}; {_NEEDED}") from None
         hidden: set[str] = set()
         for key, (cls, data) in _COLLECTIONS.items():
-            for found in pages(client, _SERVICE, f"/{key}", key=key, params={"detail": "true"}, version=_VERSION):
-                try:
-                    each = msgspec.convert(found, data)
-                except msgspec.ValidationError as exc:
-                    raise ReconcileError(f"{_SERVICE} /{key}: {exc}") from None
-                fields = {name: value for facet in each.facets().values() for name, value in facet.items()}
-                for name in fields:
-                    if _is_redacted(fields[name]):
-                        fields[name] = msgspec.UNSET
-                        hidden.add(f"{cls.__name__}.{name}")
-                yield cls(id=each.uuid, **fields)
+            found = pages(client, _SERVICE, f"/{key}", key=key, params={"detail": "true"}, version=_VERSION)
+            yield from read_entries(cls, found, functools.partial(_entity, cls, data, hidden), id_of)
         if hidden:
             LOG.warning("Ironic hides %s from this account; they stay as notifications report them", sorted(hidden))
+
+    def find_live(self, scope: str, cls: type[Entity], entity_id: str, deadline: float) -> Entity | None:
+        """Ask for one node, portgroup or port."""
+        [(key, data)] = [(key, data) for key, (listed, data) in _COLLECTIONS.items() if listed is cls]
+        found = resource(self.client(deadline), _SERVICE, f"/{key}", entity_id, version=_VERSION)
+        return None if found is None else _entity(cls, data, set(), found)
+
+
+def _entity(cls: type[Entity], data: type[_Data], hidden: set[str], found: object) -> Entity:
+    """Make an entity of an answer.
+
+    :param hidden: gets the names of fields that the account may not see; the model retains their values.
+    :raises msgspec.ValidationError: a field is missing, or has another type.
+    """
+    each = msgspec.convert(found, data)
+    fields = {name: value for facet in each.facets().values() for name, value in facet.items()}
+    redacted = [name for name, value in fields.items() if _is_redacted(value)]
+    hidden.update(f"{cls.__name__}.{name}" for name in redacted)
+    return cls(id=each.uuid, **fields | dict.fromkeys(redacted, msgspec.UNSET))
 
 
 def _is_redacted(value: Any) -> bool:

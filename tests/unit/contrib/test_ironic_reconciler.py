@@ -20,6 +20,7 @@ from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.exceptions import ConfigError, ReconcileError
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.read.member_states import count_kinds, state_of
+from watcher_sync.reconcile.base import Report
 from watcher_sync.reconcile.plugins import make_reconciler
 
 _PAGE = 2
@@ -37,7 +38,10 @@ class IronicApi(JsonApi):
         """Collection -> status of its answer, where it is not 200."""
 
     def page(self, asked: Asked) -> tuple[int, Any]:
-        name = asked.path.removeprefix("/v1/")
+        name, _, one = asked.path.removeprefix("/v1/").partition("/")
+        if one:
+            found = [each for each in self.collections[name] if each["uuid"] == one]
+            return (200, found[0]) if found else (404, {})
         found = self.collections[name] if asked.query.get("detail") == "true" else []
         ids = [each["uuid"] for each in found]
         begin = ids.index(asked.query["marker"]) + 1 if "marker" in asked.query else 0
@@ -84,8 +88,8 @@ def make(site: Site, tmp_path: Path) -> Make:
     return made
 
 
-def run(reconciler: IronicReconciler) -> None:
-    reconciler.run("ironic", deadline=time.monotonic() + deadline(60))
+def run(reconciler: IronicReconciler) -> Report:
+    return reconciler.run("ironic", deadline=time.monotonic() + deadline(60))
 
 
 def test_all_pages_of_all_collections_become_entities(site: Site, api: IronicApi, make: Make) -> None:
@@ -170,10 +174,36 @@ def test_nodes_are_counted_by_their_provision_state(site: Site, api: IronicApi, 
     assert counts == {"baremetal_node": {"deploy failed": 1, "enroll": 4}}
 
 
-def test_an_answer_without_a_field_fails_the_listing_by_name(api: IronicApi, make: Make) -> None:
-    del api.collections["nodes"][0]["fault"]
-    with pytest.raises(ReconcileError, match="`fault`"):
-        run(make(auth_type="none", endpoint=f"{api.url}/v1"))
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda node: node.pop("fault"), "missing required field `fault`"),
+        (lambda node: node.update(traits="none"), "Expected `array | null`"),
+        (lambda node: node.update(created_at="yesterday"), "Invalid RFC3339"),
+    ],
+)
+def test_a_node_with_an_odd_field_is_named_and_costs_no_other(
+    site: Site, api: IronicApi, make: Make, change: Callable[[dict[str, Any]], object], named: str
+) -> None:
+    reconciler = make(auth_type="none", endpoint=f"{api.url}/v1")
+    run(reconciler)
+    change(api.collections["nodes"][0])
+    api.collections["nodes"][1]["name"] = "renamed"
+    report = run(reconciler)
+    assert (report.complete, list(report.refused_writes)) == (True, ["baremetal_node node-0"])
+    assert named in report.refused_writes["baremetal_node node-0"]
+    assert [row["name"] for row in site.model.dump("baremetal_node")] == ["n0", "renamed", "n2", "n3", "n4"]
+
+
+def test_a_node_that_the_list_lacks_and_that_exists_stays(site: Site, api: IronicApi, make: Make) -> None:
+    reconciler = make(auth_type="none", endpoint=f"{api.url}/v1")
+    run(reconciler)
+    hidden = api.collections["nodes"].pop(4)
+    answer = api.answer
+    api.answer = lambda asked: (200, hidden) if asked.path.endswith("/nodes/node-4") else answer(asked)
+    report = run(reconciler)
+    assert report.failures == {"baremetal_node": "the listing lacks 1 that exist, such as node-4"}
+    assert len(list(site.model.dump("baremetal_node"))) == 5
 
 
 def test_without_an_account_nothing_is_listed(make: Make) -> None:

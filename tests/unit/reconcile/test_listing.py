@@ -27,7 +27,9 @@ from watcher_sync.model.changes import Delete, Outcome, Upsert, Version
 from watcher_sync.model.entities import ComputeNode
 from watcher_sync.model.kinds import Entity, In, Placeholder, Reference, Text, kind
 from watcher_sync.model.view import View
+from watcher_sync.reconcile import entries
 from watcher_sync.reconcile.base import Context
+from watcher_sync.reconcile.listing import UnreadableEntry, read_entries
 
 
 @pytest.fixture(params=[False, True], ids=["replica", "tables"])
@@ -212,20 +214,201 @@ def test_a_listing_that_fails_in_the_middle_changes_nothing(site: Warehouse, err
     [
         (ComputeNode(id="h"), "the listing of stock/stock has ComputeNode 'h'; it may have slot, ticket"),
         ("a text", "has str ''; it may have slot, ticket"),
-        (Slot(id="s0"), "has slot s0 twice"),
-        (Slot(id=""), "has Slot '': slot: an id of 0 characters"),
-        (Slot(id=7), "has Slot '7'"),
-        (Slot(id="a\0b"), "an id with a character that no database can store"),
-        (Slot(id="a\ud800"), "an id with a character that no database can store"),
     ],
 )
-def test_an_impossible_entity_fails_the_listing_by_name(site: Warehouse, bad: Any, message: str) -> None:
+def test_an_entity_of_no_listed_kind_fails_the_listing_by_name(site: Warehouse, bad: Any, message: str) -> None:
     filled(site, 4)
     site.truth = {("slot", "s0"): Slot(id="s0"), ("bad", ""): bad}
     before = site.state()
     with pytest.raises(ReconcileError, match=message):
         site.run(allow_deletes=True)
     assert site.state() == before
+
+
+@pytest.mark.parametrize(
+    ("bad", "named", "deleted"),
+    [
+        (Slot(id=""), "slot ''", 1),
+        (Slot(id="a\0b"), "slot 'a\\x00b'", 1),
+        (Slot(id="a\ud800"), "slot 'a\\ud800'", 1),
+        (Slot(id="x" * 256), f"slot {'x' * 256!r}", 1),
+        (UnreadableEntry(Slot, "s1", "odd"), "slot s1", 1),
+        (Slot(id=7), None, 0),  # type: ignore[arg-type]
+        (Slot(id=None), None, 0),  # type: ignore[arg-type]
+        (UnreadableEntry(Slot, None, "odd"), None, 0),
+    ],
+)
+def test_an_entry_that_is_impossible_costs_itself_and_one_without_an_id_the_deletions(
+    site: Warehouse, bad: Any, named: str | None, deleted: int
+) -> None:
+    filled(site, 8)
+    without(site, ("slot", "s0"), ("slot", "s1"), ("ticket", "t0"))
+    if named != "slot s1":
+        site.truth["slot", "s1"] = Slot(id="s1", owner="x")
+    site.truth["slot", "s2"] = Slot(id="s2", owner="y")
+    site.truth["bad", ""] = bad
+    report = site.run()
+    assert list(report.refused_writes) == ([named] if named else [])
+    assert (report.complete, list(report.failures)) == (bool(named), [] if named else ["slot"])
+    assert (report.written, report.deleted) == (1, deleted + 1)
+    state = site.state()
+    assert ("slot s0" in state, "slot s1" in state, "ticket t0" in state) == (not deleted, True, False)
+    assert state["slot s2"] == {"owner": "y"}
+
+
+class Answering(Stock):
+    """Can ask for a slot; ``answers`` has what differs from the listing."""
+
+    name = "answering"
+    finds = (Slot,)
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.answers: dict[str, Any] = {}
+        self.asked: list[str] = []
+
+    def find_live(self, scope: str, cls: type[Entity], entity_id: str, deadline: float) -> Entity | None:
+        assert (scope, cls) == ("answering", Slot)
+        self.asked.append(entity_id)
+        answer = self.answers.get(entity_id)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def answering(tmp_path: Path) -> Iterator[Warehouse]:
+    made = Warehouse(tmp_path, cls=Answering)
+    filled(made)
+    yield made
+    made.close()
+
+
+def asking(site: Warehouse, **answers: Any) -> Answering:
+    made = site.reconciler
+    assert isinstance(made, Answering)
+    made.answers = answers
+    return made
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_what_a_listing_lacks_is_asked_for_and_deleted_if_it_does_not_exist(
+    answering: Warehouse, dry_run: bool
+) -> None:
+    without(answering, ("slot", "s3"), ("ticket", "t3"))
+    made = asking(answering)
+    report = answering.run("answering", dry_run=dry_run)
+    assert (report.complete, report.deleted, made.asked) == (True, 0 if dry_run else 2, ["s3"])
+    assert {d.entity_id for d in report.differences} == {"s3", "t3"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure", "named"),
+    [
+        (Slot(id="s3", owner="y"), "the listing lacks 1 that exist, such as s3", None),
+        (Slot(id="s9", owner="y"), "the listing lacks 1 that exist, such as s3", "is about Slot 's9'"),
+        (ReconcileError("403"), "403", None),
+        (ValueError("no date"), "the listing lacks 1 that exist, such as s3", "ValueError: no date"),
+    ],
+)
+def test_what_a_listing_lacks_and_what_exists_or_is_unknown_stays(
+    answering: Warehouse, answer: Any, failure: str, named: str | None
+) -> None:
+    without(answering, ("slot", "s3"))
+    answering.truth["slot", "s4"] = Slot(id="s4", owner="me")
+    asking(answering, s3=answer)
+    report = answering.run("answering")
+    assert (report.complete, report.failures, report.deleted) == (False, {"slot": failure}, 0)
+    assert [why for why in report.refused_writes.values() if named and named in why] == list(
+        report.refused_writes.values()
+    )
+    state = answering.state()
+    assert state["slot s3"] == {"owner": "y" if answer == Slot(id="s3", owner="y") else "x"}
+    assert state["slot s4"] == {"owner": "me"}
+
+
+def test_what_the_delete_guard_refuses_is_not_asked_for(answering: Warehouse) -> None:
+    answering.truth = {}
+    made = asking(answering)
+    assert answering.run("answering").refused_deletes == {"slot": 10, "ticket": 10}
+    assert made.asked == []
+    assert answering.run("answering", allow_deletes=True).deleted == 20
+    assert len(made.asked) == 10
+
+
+def test_a_run_asks_for_so_many_entities_only_and_the_next_run_for_the_others(
+    answering: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "_MAX_ASKED", 2)
+    without(answering, *(("slot", f"s{n}") for n in range(3)))
+    made = asking(answering)
+    report = answering.run("answering")
+    assert (report.deleted, report.failures) == (2, {"slot": "3 are missing; 2 were asked for"})
+    assert (answering.run("answering").deleted, sorted(made.asked)) == (1, ["s0", "s1", "s2"])
+
+
+def test_an_entity_that_is_listed_twice_alike_is_one(site: Warehouse) -> None:
+    filled(site)
+    site.truth["again", ""] = Slot(id="s0", owner="x")
+    assert (site.run().complete, site.run().differences) == (True, ())
+
+
+@pytest.mark.parametrize(("answer", "owner"), [(Slot(id="s3", owner="y"), "y"), (None, None)])
+def test_an_entity_that_is_listed_twice_with_different_contents_is_asked_for(
+    answering: Warehouse, answer: Slot | None, owner: str | None
+) -> None:
+    answering.truth["again", ""] = Slot(id="s3", owner="z")
+    made = asking(answering, s3=answer)
+    for _ in range(2):
+        assert answering.run("answering").complete
+        assert answering.state().get("slot s3", {}).get("owner") == owner
+    assert set(made.asked) == {"s3"}
+    assert (answering.run("answering").differences, answering.drifts()) == ((), [])
+
+
+def test_an_entity_that_is_listed_twice_and_cannot_be_asked_for_stays_and_is_named(site: Warehouse) -> None:
+    filled(site)
+    without(site, ("slot", "s1"))
+    site.truth["again", ""] = Slot(id="s0", owner="y")
+    site.truth["slot", "s2"] = Slot(id="s2", owner="z")
+    head = site.store.head()
+    for _ in range(2):
+        report = site.run()
+        assert report.failures == {"slot": "it has s0 twice, with different contents"}
+        assert (site.state()["slot s0"], site.state()["slot s1"]) == ({"owner": "x"}, {"owner": "x"})
+    assert (site.state()["slot s2"], site.store.head()) == ({"owner": "z"}, head + 1)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(["name", "owner", "size", None]), JSON)
+def test_any_value_in_any_field_of_one_entry_leaves_the_others_as_they_are(field: str | None, value: Any) -> None:
+    rows: list[Any] = [{"name": f"t{n}", "owner": f"o{n}", "size": n} for n in range(5)]
+
+    def read(row: Any) -> Ticket | None:
+        return None if row["owner"] == "left out" else Ticket(id=row["name"], owner=row["owner"], size=row["size"] + 0)
+
+    with tempfile.TemporaryDirectory() as folder:
+        site = Warehouse(Path(folder))
+        try:
+            site.list_live = lambda: read_entries(Ticket, rows, read, lambda row: row["name"])  # type: ignore[method-assign,assignment,return-value]
+            site.reconciler.live = site.list_live  # type: ignore[method-assign]
+            assert site.run().written == 5
+            before = site.state()
+            rows[2] = {**rows[2], field: value} if field else value
+            site.run()
+            after = site.state()
+            assert {key: state for key, state in after.items() if key in before and key != "ticket t2"} == {
+                key: state for key, state in before.items() if key != "ticket t2"
+            }
+        finally:
+            site.close()
 
 
 def test_a_value_that_cannot_be_stored_is_named_and_the_rest_is_written(site: Warehouse) -> None:

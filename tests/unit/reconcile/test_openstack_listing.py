@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,8 @@ from watcher_sync.conf import cloud_account
 from watcher_sync.exceptions import ConfigError, ReconcileError
 from watcher_sync.model.kinds import Entity
 from watcher_sync.reconcile.base import Report
-from watcher_sync.reconcile.openstack_listing import OpenStackReconciler, pages
+from watcher_sync.reconcile.listing import UnreadableEntry, read_entries
+from watcher_sync.reconcile.openstack_listing import OpenStackReconciler, id_of, pages, resource
 from watcher_sync.reconcile.plugins import make_reconciler
 
 
@@ -31,10 +33,10 @@ class Slots(OpenStackReconciler):
     name: ClassVar[str] = "slots"
     lists = {Slot: ("owner",)}  # noqa: RUF012 - as a plugin writes it
 
-    def list_live(self, scope: str, deadline: float) -> Iterable[Entity]:
+    def list_live(self, scope: str, deadline: float) -> Iterable[Entity | UnreadableEntry]:
         client = self.client(deadline)
-        for each in pages(client, "rack", "/slots", key="slots", params={"detail": "true"}, version="1.7"):
-            yield Slot(id=each["uuid"], owner=each["owner"])
+        found = pages(client, "rack", "/slots", key="slots", params={"detail": "true"}, version="1.7")
+        return read_entries(Slot, found, lambda each: Slot(id=each["uuid"], owner=each["owner"]), id_of)
 
 
 def page(asked: Asked) -> tuple[int, Any]:
@@ -93,13 +95,74 @@ def test_all_pages_are_listed_with_the_microversion(
     assert {each.headers["OpenStack-API-Version"] for each in asked} == {"rack 1.7"}
 
 
+class Rack:
+    """Serves slots in pages of two, and refuses a marker that it does not have."""
+
+    def __init__(self, service: JsonApi, count: int, status: int = 404) -> None:
+        self.slots = [f"s{n}" for n in range(count)]
+        self.status = status
+        self.removals: list[list[str]] = []
+        """The slots that are removed before a page by marker is served, one list for each such request."""
+        service.answer = self.page
+
+    def page(self, asked: Asked) -> tuple[int, Any]:
+        if asked.path != "/slots":
+            return 404, {}
+        marker, begin = asked.query.get("marker"), 0
+        if marker is not None:
+            for gone in self.removals.pop(0) if self.removals else ():
+                self.slots.remove(gone)
+            if marker not in self.slots:
+                return self.status, {"error": {"message": f"marker {marker} not found"}}
+            begin = self.slots.index(marker) + 1
+        shown = self.slots[begin : begin + 2]
+        more = {"slot_links": [{"rel": "next"}]} if len(shown) == 2 else {}
+        return 200, {"slots": [{"uuid": one, "owner": "x"} for one in shown], **more}
+
+
+@pytest.mark.parametrize("status", [400, 404])
+@pytest.mark.parametrize(
+    "removals",
+    [[["s1"]], [["s1", "s0"]], [["s3"], ["s1"]], [[], [], ["s1", "s2", "s3", "s4", "s5"]]],
+    ids=lambda removals: "-then-".join(map("+".join, removals)) if isinstance(removals, list) else None,
+)
+def test_a_marker_that_is_deleted_between_two_pages_costs_no_slot_that_exists(
+    site: Warehouse, service: JsonApi, slots: OpenStackReconciler, status: int, removals: list[list[str]]
+) -> None:
+    rack = Rack(service, 12, status)
+    rack.removals = [*removals]
+    assert run(slots).complete
+    found = {entity["id"] for entity in site.model.dump("slot")}
+    assert found >= set(rack.slots)
+    slots.run("slots", allow_deletes=True, deadline=time.monotonic() + deadline(30))
+    assert {entity["id"] for entity in site.model.dump("slot")} == set(rack.slots)
+
+
+def test_a_marker_that_is_refused_each_time_ends_the_listing_after_a_few_requests(
+    site: Warehouse, service: JsonApi, slots: OpenStackReconciler
+) -> None:
+    rack = Rack(service, 6)
+    rack.removals = [["s1"]] * 9
+    service.answer = lambda asked: rack.page(asked) if "marker" not in asked.query else (404, {})
+    with pytest.raises(ReconcileError, match="rack /slots: 404"):
+        run(slots)
+    assert len([asked for asked in service.asked if asked.path == "/slots"]) < 20
+    assert not list(site.model.dump("slot"))
+
+
+def test_a_service_that_ignores_the_marker_ends_the_listing(
+    site: Warehouse, service: JsonApi, slots: OpenStackReconciler
+) -> None:
+    service.answer = lambda asked: (200, {"slots": [{"uuid": "s0", "owner": "x"}], "next": "more"})
+    with pytest.raises(ReconcileError, match=re.escape("rack /slots: the page after s0 ends with it again")):
+        run(slots)
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        ((200, {"slots": {"uuid": "s0"}}), "rack /slots: slots is not a list of objects with an id"),
+        ((200, {"slots": {"uuid": "s0"}}), "rack /slots: slots is not a list"),
         ((200, ["s0"]), "rack /slots: Expected `object`, got `array`"),
-        ((200, {"slots": [{"owner": "x"}], "next": "more"}), "rack /slots: slots is not a list of objects with an id"),
-        ((200, {"slots": [{"uuid": "s0", "owner": "x"}], "next": "more"}), "has slot s0 twice"),
         ((403, {"forbidden": {"message": "the role admin"}}), "rack /slots: 403: the role admin"),
         ((500, {}), "rack /slots: 500"),
     ],
@@ -112,6 +175,53 @@ def test_a_listing_that_is_not_complete_fails_and_names_the_request(
         run(slots)
     assert service.url not in str(caught.value)
     assert not list(site.model.dump("slot"))
+
+
+@pytest.mark.parametrize(
+    ("odd", "owner", "complete"),
+    [
+        ('{"uuid": "s2", "owner": NaN}', None, True),
+        ('{"uuid": "s2", "owner": -Infinity}', None, True),
+        ('{"uuid": "s2", "owner": 1e999}', None, True),
+        ('{"uuid": "s2", "owner": "a\\ud800"}', "a?", True),
+        ('{"uuid": "s2", "owner": 1e9}', "x", True),
+        ('{"uuid": "s2"}', "x", True),
+        ('{"owner": "y"}', "x", False),
+        ('{"uuid": ["s2"], "owner": "y"}', "x", False),
+        ("null", "x", False),
+        ("[]", "x", False),
+    ],
+)
+def test_an_odd_object_costs_itself_alone(
+    site: Warehouse, service: JsonApi, slots: OpenStackReconciler, odd: str, owner: str | None, complete: bool
+) -> None:
+    rack = Rack(service, 6)
+    run(slots)
+    before = {entity["id"]: entity["owner"] for entity in site.model.dump("slot")}
+
+    def with_odd(asked: Asked) -> tuple[int, Any]:
+        status, document = rack.page(asked)
+        text = json.dumps(document).replace('{"uuid": "s2", "owner": "x"}', odd)
+        return status, text.encode()
+
+    service.answer = with_odd
+    report = run(slots)
+    assert report.complete is complete
+    assert {entity["id"]: entity["owner"] for entity in site.model.dump("slot")} == before | {"s2": owner}
+    assert bool(report.refused_writes) is (owner == "x" and complete)
+
+
+def test_one_object_is_asked_for_by_its_id(service: JsonApi, slots: OpenStackReconciler) -> None:
+    answers = {"/slots/a%2Fb": {"slot": {"uuid": "a/b"}}, "/slots/s1": {"uuid": "s1"}, "/slots/s2": {"slot": []}}
+    service.answer = lambda asked: (200, answers[asked.path]) if asked.path in answers else (404, {})
+    client = slots.client(time.monotonic() + deadline(30))
+
+    def ask(entity_id: str, key: str | None = "slot") -> dict[str, Any] | None:
+        return resource(client, "rack", "/slots", entity_id, key=key, version="1.7")
+
+    assert (ask("a/b"), ask("s1", None), ask("s3")) == ({"uuid": "a/b"}, {"uuid": "s1"}, None)
+    with pytest.raises(ReconcileError, match="rack /slots/s2: slot is not an object"):
+        ask("s2")
 
 
 def test_without_an_account_nothing_is_listed(site: Warehouse, tmp_path: Path) -> None:

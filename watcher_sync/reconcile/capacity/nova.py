@@ -7,7 +7,7 @@ reserved amounts nor ratios, so what is free stays unknown unless another provid
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -15,6 +15,7 @@ from oslo_config import cfg
 
 from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity
 from watcher_sync.reconcile.openstack import COMPUTE, CloudClient, CloudError, OpenStackCloud
+from watcher_sync.reconcile.openstack_pages import by_marker
 
 _HIGHEST: Final = (2, 87)
 _PAGE_SIZE: Final = 1000
@@ -75,15 +76,16 @@ class NovaProvider(CapacityProvider):
 
 def _list(client: CloudClient, version: str) -> list[_Hypervisor]:
     """:raises CloudError: a page cannot be read."""
-    found: dict[str | int, _Hypervisor] = {}
-    params: dict[str, Any] = {"limit": _PAGE_SIZE}
-    while True:
-        page = client.read(_DECODER, COMPUTE, "/os-hypervisors/detail", params=params, microversion=version)
-        before = len(found)
-        found.update((one.id, one) for one in page.hypervisors)
-        if not page.hypervisors_links or len(found) == before:
-            return list(found.values())
-        params["marker"] = page.hypervisors[-1].id
+    path = "/os-hypervisors/detail"
+
+    def read(more: Mapping[str, str]) -> _HypervisorPage:
+        return client.read(_DECODER, COMPUTE, path, params={"limit": _PAGE_SIZE, **more}, microversion=version)
+
+    def next_marker(page: _HypervisorPage) -> str | None:
+        return str(page.hypervisors[-1].id) if page.hypervisors_links and page.hypervisors else None
+
+    pages = by_marker(f"{COMPUTE} {path}", read, next_marker)
+    return list({one.id: one for page in pages for one in page.hypervisors}.values())
 
 
 def _capacity(one: _Hypervisor) -> HostCapacity:

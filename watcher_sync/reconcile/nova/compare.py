@@ -30,6 +30,7 @@ from watcher_sync.reconcile.nova.live import (
 )
 from watcher_sync.reconcile.nova.payloads import AggregatePayload, Hypervisor, ServerPayload, ServicePayload
 from watcher_sync.reconcile.nova.selection import Selection
+from watcher_sync.reconcile.nova.writer import NovaDivergence
 from watcher_sync.reconcile.openstack import CloudError
 
 _MAX_CONFIRMED: Final = 1000
@@ -91,7 +92,7 @@ class CloudComparer:
         aggregates_base = self._base()
         aggregates = self._listed("aggregates", self._api.aggregates)
         self._select(services, hypervisors, aggregates)
-        if hypervisors is None:
+        if hypervisors is None or self._has_unreadable("hypervisor"):
             self._leave_out_unknown_types(services or ())
         if services is not None:
             self._compare_nodes(hosts_base, services, hypervisors, aggregates)
@@ -99,12 +100,19 @@ class CloudComparer:
             self._compare_aggregates(aggregates_base, aggregates)
         return self._result
 
+    def _has_unreadable(self, kind: str) -> bool:
+        return any(name == kind for name, _ in self._api.unreadable)
+
+    def _is_absent(self, kind: str, entity_id: str) -> bool:
+        """Whether what the lists lack is not among their unreadable entries."""
+        return not self._api.unreadable.keys() & {(kind, entity_id), (kind, "")}
+
     def _leave_out_unknown_types(self, hosts: Iterable[str]) -> None:
-        """Leave out the hosts that could be bare metal, and say so."""
+        """Leave out the hosts that could be bare metal, and say so. An unreadable hypervisor is named anyhow."""
         selection = self._chosen()
         selection.ignore_unknown_types()
-        if unknown := selection.unknown_types(hosts):
-            why = self._result.failures["hypervisors"]
+        why = self._result.failures.get("hypervisors")
+        if why is not None and (unknown := selection.unknown_types(hosts)):
             left_out = f"{len(unknown)} hosts of unknown type are left out (ignore_ironic)"
             self._result.failures["hypervisors"] = f"{why}; {left_out}"
 
@@ -125,7 +133,7 @@ class CloudComparer:
             if not selection.has_host(host):
                 continue
             own = None if hypervisors is None else hypervisors.get(host, [])
-            in_zone = aggregates is None or host in zoned
+            in_zone = aggregates is None or host in zoned or self._has_unreadable(AGGREGATE)
             if what := base.diverging(NODE, host, node_facets(service, own, default, in_zone=in_zone)):
                 result.found.append(what)
             if not service.forced_down:
@@ -134,7 +142,7 @@ class CloudComparer:
         result.sizes[NODE] = len(known)
         missing = [n for n in known if n.id not in services and n.registered]
         if missing and (again := self._listed("services", self._api.services)) is not None:
-            gone = [node for node in missing if node.id not in again]
+            gone = [node for node in missing if node.id not in again and self._is_absent(NODE, node.id)]
             self._is_refused(NODE, len(gone))
             result.found += [base.gone(node, NODE) for node in gone]
         if "services" not in result.failures and hypervisors is not None:
@@ -150,7 +158,7 @@ class CloudComparer:
         result.sizes[AGGREGATE] = len(known)
         missing = [one for one in known if one.id not in aggregates]
         if missing and (again := self._listed("aggregates", self._api.aggregates)) is not None:
-            gone = [one for one in missing if one.id not in again]
+            gone = [one for one in missing if one.id not in again and self._is_absent(AGGREGATE, one.id)]
             self._is_refused(AGGREGATE, len(gone))
             result.found += [base.gone(one, AGGREGATE) for one in gone]
         if "aggregates" not in result.failures:
@@ -163,7 +171,8 @@ class CloudComparer:
         result.sizes[INSTANCE] = len(known)  # the delete guard asks for it while the pages are compared
         if not self._compare_pages(None):
             return
-        self._confirm([one for one in known if one.id not in result.looked_at], first)
+        if self._is_absent(INSTANCE, ""):
+            self._confirm([one for one in known if one.id not in result.looked_at], first)
         if "servers" not in result.failures:
             result.complete.add(INSTANCE)
 
@@ -211,34 +220,61 @@ class CloudComparer:
         """
         result = self._result
         deleted: list[Instance] = []
+        found: dict[str, NovaDivergence | None] = {}
+        twice: dict[str, None] = {}
         try:
             base = self._base()
             for page in self._api.server_pages(since):
-                if page is None:  # what the pages before had may be gone
-                    result.looked_at.clear()
-                    result.found = [what for what in result.found if what.kind != INSTANCE]
-                    deleted.clear()
-                for server in page or ():
-                    self._compare_listed(server, base, deleted)
+                for server in page:
+                    if not self._is_compared(server, base, deleted):
+                        continue
+                    what = self._divergence(server, base)
+                    if server.id in found and not _is_alike(found[server.id], what):
+                        twice[server.id] = None
+                    found[server.id] = what
                 base = self._base()
+            self._compare_again([*twice, *self._api.refused_markers], found)
         except CloudError as exc:
             result.failures["servers"] = str(exc)
             return False
+        finally:
+            result.found += [what for server_id, what in found.items() if what and server_id not in twice]
+        self._note_unreadable()
         self._confirm(deleted, base)
         return True
 
-    def _compare_listed(self, server: ServerPayload, base: Base, deleted: list[Instance]) -> None:
-        """Compare a server of a list. One that is deleted for good goes to ``deleted`` if the model has it."""
+    def _compare_again(self, server_ids: list[str], found: dict[str, NovaDivergence | None]) -> None:
+        """Ask for servers that the pages show with different contents, or that may be gone.
+
+        :param found: what the pages show; without these servers afterwards.
+        """
+        for server_id in server_ids:
+            found.pop(server_id, None)
+        for server_id in server_ids[:_MAX_CONFIRMED]:
+            self._compare_one(server_id)
+        if len(server_ids) > _MAX_CONFIRMED:
+            self._result.failures["servers"] = f"the list has {len(server_ids)} servers twice, with different contents"
+
+    def _note_unreadable(self) -> None:
+        """Have unreadable servers stay as they are. One without an id could be any server that is missing."""
+        for kind, server_id in self._api.unreadable:
+            if kind == INSTANCE and server_id:
+                self._result.looked_at.add(server_id)
+        if not self._is_absent(INSTANCE, ""):
+            self._result.failures["servers"] = "a server has no id that can be read"
+
+    def _is_compared(self, server: ServerPayload, base: Base, deleted: list[Instance]) -> bool:
+        """Whether a listed server is to be compared. A known one that Nova deleted for good goes to ``deleted``."""
         if server.is_deleted:
             model = base.view.get(INSTANCE, server.id)
             if isinstance(model, Instance) and self._chosen().has_instance(model):
                 deleted.append(model)
-            return
+            return False
         self._result.looked_at.add(server.id)
         if not server.is_known:
             self._result.failures["cells"] = "a cell is down: Nova does not know the state of its servers"
-        elif self._has_server(server):
-            self._compare_server(server, base)
+            return False
+        return self._has_server(server)
 
     def _has_server(self, server: ServerPayload) -> bool:
         """Whether a listed server is compared.
@@ -256,12 +292,11 @@ class CloudComparer:
                 selection.ignore_unknown_types()
         return selection.has_server(server)
 
-    def _compare_server(self, server: ServerPayload, base: Base) -> None:
+    def _divergence(self, server: ServerPayload, base: Base) -> NovaDivergence | None:
         known = base.view.get(INSTANCE, server.id)
         model = known if isinstance(known, Instance) else None
         facets = instance_facets(server, model, self._flavors, self._groups) | self._resize(server, model)
-        if what := base.diverging(INSTANCE, server.id, facets):
-            self._result.found.append(what)
+        return base.diverging(INSTANCE, server.id, facets)
 
     def _compare_one(self, server_id: str) -> bool:
         """Ask for one server, and compare it. Returns whether it exists."""
@@ -270,7 +305,11 @@ class CloudComparer:
         if server is not None and not server.is_deleted:
             if self._flavors is None:
                 self._list_shared()
-            self._compare_listed(server, base, [])
+            if self._is_compared(server, base, []) and (what := self._divergence(server, base)):
+                self._result.found.append(what)
+            return True
+        if (INSTANCE, server_id) in self._api.unreadable:
+            self._result.looked_at.add(server_id)
             return True
         model = base.view.get(INSTANCE, server_id)
         self._result.looked_at.add(server_id)
@@ -327,7 +366,8 @@ class CloudComparer:
         """List what servers share: flavors and server groups."""
         found = self._listed("flavors", self._api.flavors)
         self._flavors = None if found is None else Flavors(found)
-        self._groups = self._listed("server groups", self._api.groups_of_servers)
+        groups = self._listed("server groups", self._api.groups_of_servers)
+        self._groups = None if self._has_unreadable("server_group") else groups
 
     def _select(
         self,
@@ -361,6 +401,11 @@ class CloudComparer:
         except CloudError as exc:
             self._result.failures[what] = str(exc)
             return None
+
+
+def _is_alike(one: NovaDivergence | None, other: NovaDivergence | None) -> bool:
+    """Whether two comparisons of a server have the same result."""
+    return (one and one.facets) == (other and other.facets)
 
 
 def _all(view: Snapshot, kind: str, cls: type[T]) -> list[T]:

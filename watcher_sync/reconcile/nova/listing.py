@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists servers, hosts, aggregates, flavors and migrations from Nova's API.
 
-Pages go by marker. A page is the last one if it has no link to a next one. If the marker's server was purged between
-two pages, Nova answers 400 and the listing begins again.
+Pages go by marker. A page is the last one if it has no link to a next one. Only server groups go by offset.
+
+Each entry is decoded by itself. One that is unreadable is left out and noted, so that it costs itself alone.
 
 Hypervisors are asked at 2.87 or below. From 2.88 on Nova asks each compute for its uptime. If one is dead, it answers
 500 after a minute.
@@ -11,64 +12,57 @@ Hypervisors are asked at 2.87 or below. From 2.88 on Nova asks each compute for 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
 import msgspec
-from oslo_log import log as logging
 
+from watcher_sync.reconcile.entries import why_unreadable
 from watcher_sync.reconcile.nova.payloads import (
-    AggregateList,
     AggregatePayload,
-    FlavorPage,
     FlavorPayload,
     Hypervisor,
-    HypervisorPage,
-    MigrationPage,
     MigrationPayload,
-    ServerAnswer,
-    ServerGroupPage,
-    ServerPage,
+    ServerGroupPayload,
     ServerPayload,
-    ServiceList,
     ServicePayload,
 )
-from watcher_sync.reconcile.openstack import COMPUTE, CloudBadRequest, CloudClient, CloudNotFound, UnreadableAnswer
-
-LOG = logging.getLogger(__name__)
+from watcher_sync.reconcile.openstack import COMPUTE, CloudClient, CloudNotFound, UnreadableAnswer
+from watcher_sync.reconcile.openstack_json import UNDECODABLE, decode
+from watcher_sync.reconcile.openstack_pages import by_marker, by_offset
 
 _HIGHEST: Final = (2, 96)
 _HIGHEST_OF_HYPERVISORS: Final = (2, 87)
 _LIMIT: Final = 1000
 """Servers of a page; Nova's own limit may be lower."""
-_MAX_RESTARTS: Final = 3
-"""How often one listing begins again because its marker is gone."""
 _RESIZES: Final = ("resize", "migration")
 """Types of migrations that hold the source host until they are confirmed."""
 
-_T_co = TypeVar("_T_co", covariant=True)
+T = TypeVar("T")
+
+_ANSWER: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ENTRIES: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-class _ResourcePage(Protocol[_T_co]):
-    """A page of any resource."""
+class _Kind(msgspec.Struct, Generic[T], frozen=True):
+    """The entries of a list: how they are named, and how they are decoded."""
 
-    @property
-    def items(self) -> Collection[_T_co]: ...
+    name: str
+    """In the report about an unreadable one."""
+    key: str
+    """The field with the id."""
+    decoder: msgspec.json.Decoder[T]
 
-    @property
-    def links(self) -> Collection[Any]: ...
 
-
-_Decoder = msgspec.json.Decoder
-_servers = _Decoder(ServerPage)
-_server = _Decoder(ServerAnswer)
-_hypervisors = _Decoder(HypervisorPage)
-_flavors = _Decoder(FlavorPage)
-_migrations = _Decoder(MigrationPage)
-_server_groups = _Decoder(ServerGroupPage)
-_services = _Decoder(ServiceList)
-_aggregates = _Decoder(AggregateList)
+_SERVER: Final = _Kind("instance", "id", msgspec.json.Decoder(ServerPayload))
+_SERVICE: Final = _Kind("compute_node", "host", msgspec.json.Decoder(ServicePayload))
+_HYPERVISOR: Final = _Kind("hypervisor", "id", msgspec.json.Decoder(Hypervisor))
+_AGGREGATE: Final = _Kind("aggregate", "uuid", msgspec.json.Decoder(AggregatePayload))
+_FLAVOR: Final = _Kind("flavor", "id", msgspec.json.Decoder(FlavorPayload))
+_MIGRATION: Final = _Kind("migration", "uuid", msgspec.json.Decoder(MigrationPayload))
+_SERVER_GROUP: Final = _Kind("server_group", "id", msgspec.json.Decoder(ServerGroupPayload))
 
 
 class NovaApi:
@@ -76,6 +70,10 @@ class NovaApi:
 
     def __init__(self, client: CloudClient) -> None:
         self._client = client
+        self.unreadable: dict[tuple[str, str], str] = {}
+        """(kind, id) -> why an entry of a list cannot be read; the id is empty if it cannot be read, either."""
+        self.refused_markers: list[str] = []
+        """Ids of servers that Nova listed and then refused as a marker: they may be gone."""
 
     @property
     def requests(self) -> int:
@@ -87,8 +85,8 @@ class NovaApi:
         """How much Nova's clock is ahead of ours."""
         return self._client.clock_skew(COMPUTE)
 
-    def server_pages(self, changed_since: datetime.datetime | None = None) -> Iterator[list[ServerPayload] | None]:
-        """Yield the servers of all projects, page by page; None where the listing begins again.
+    def server_pages(self, changed_since: datetime.datetime | None = None) -> Iterator[list[ServerPayload]]:
+        """Yield the servers of all projects, page by page. A server may be in several pages.
 
         Soft-deleted servers are among them. A listing of changes has deleted servers, too.
 
@@ -100,44 +98,32 @@ class NovaApi:
             params["soft_deleted"] = "true"
         else:
             params["changes-since"] = changed_since.strftime("%Y-%m-%dT%H:%M:%SZ")
-        for attempt in range(_MAX_RESTARTS + 1):
-            begun = False
-            try:
-                for page in self._pages(_servers, "/servers/detail", params, "id"):
-                    begun = True
-                    yield list(page.items)
-            except CloudBadRequest as exc:
-                if not begun or attempt == _MAX_RESTARTS:
-                    raise
-                LOG.info("The listing of servers begins again: %s", exc)
-                yield None
-                continue
-            return
+        return self._pages(_SERVER, "/servers/detail", "servers", params, refused=self.refused_markers.append)
 
     def server(self, server_id: str) -> ServerPayload | None:
-        """Return one server; None if Nova does not have it.
+        """Return one server; None if Nova does not have it, or if it is unreadable, which is noted.
 
         :raises CloudError: it is unknown whether Nova has it.
         """
         try:
-            answer: ServerAnswer = self._read(_server, f"/servers/{quote(server_id, safe='')}", {})
+            answer = self._read(f"/servers/{quote(server_id, safe='')}", {})
         except CloudNotFound:
             return None
-        return answer.server
+        return next(iter(self._decoded(_SERVER, [answer.get("server", msgspec.Raw(b"null"))], server_id)), None)
 
     def check_all_projects(self) -> None:
         """Check that the account sees the servers of all projects. Otherwise Nova answers 404 for those of others.
 
         :raises CloudError: it does not, or this is unknown.
         """
-        self._read(_servers, "/servers/detail", {"all_tenants": "1", "limit": "1"})
+        self._read("/servers/detail", {"all_tenants": "1", "limit": "1"})
 
     def services(self) -> dict[str, ServicePayload]:
         """Return host -> compute service.
 
         :raises CloudError: the list cannot be read.
         """
-        found: list[ServicePayload] = self._read(_services, "/os-services", {"binary": "nova-compute"}).services
+        found = self._list(_SERVICE, "/os-services", "services", {"binary": "nova-compute"})
         return {service.host: service for service in found if service.binary == "nova-compute"}
 
     def hypervisors(self) -> dict[str, list[Hypervisor]]:
@@ -147,10 +133,10 @@ class NovaApi:
         """
         version = self._client.negotiate(COMPUTE, _HIGHEST_OF_HYPERVISORS)
         params = {"limit": str(_LIMIT)} if _numbers(version) >= (2, 33) else {}
+        pages = self._pages(_HYPERVISOR, "/os-hypervisors/detail", "hypervisors", params, version=version)
         found: dict[str, list[Hypervisor]] = {}
-        for page in self._pages(_hypervisors, "/os-hypervisors/detail", params, "id", version=version):
-            for one in page.items:
-                found.setdefault(one.service.host, []).append(one)
+        for one in {str(one.id): one for page in pages for one in page}.values():
+            found.setdefault(one.service.host, []).append(one)
         return found
 
     def aggregates(self) -> dict[str, AggregatePayload]:
@@ -158,7 +144,7 @@ class NovaApi:
 
         :raises CloudError: the list cannot be read.
         """
-        found: list[AggregatePayload] = self._read(_aggregates, "/os-aggregates", {}).aggregates
+        found = self._list(_AGGREGATE, "/os-aggregates", "aggregates", {})
         return {one.uuid: one for one in found if isinstance(one.uuid, str)}
 
     def flavors(self) -> list[FlavorPayload]:
@@ -167,22 +153,21 @@ class NovaApi:
         :raises CloudError: the list cannot be read.
         """
         params = {"is_public": "None", "limit": str(_LIMIT)}
-        return [flavor for page in self._pages(_flavors, "/flavors/detail", params, "id") for flavor in page.items]
+        return [one for page in self._pages(_FLAVOR, "/flavors/detail", "flavors", params) for one in page]
 
     def groups_of_servers(self) -> dict[str, str]:
         """Return server -> id of its server group; a server has at most one.
 
         :raises CloudError: the list cannot be read.
         """
-        found: dict[str, str] = {}
-        offset = 0
-        while True:
+
+        def read(offset: int) -> list[msgspec.Raw]:
             params = {"all_projects": "True", "limit": str(_LIMIT), "offset": str(offset)}
-            page: ServerGroupPage = self._read(_server_groups, "/os-server-groups", params)
-            if not page.server_groups:
-                return found
-            offset += len(page.server_groups)
-            found |= {server: group.id for group in page.server_groups for server in group.members}
+            return self._entries(path, "server_groups", params)[0]
+
+        path = "/os-server-groups"
+        groups = by_offset(f"{COMPUTE} {path}", read, lambda group: _id_of(group, "id"))
+        return {server: one.id for one in self._decoded(_SERVER_GROUP, groups) for server in one.members}
 
     def sources_of_resizes(self) -> dict[str, str]:
         """Return server -> the host that it was resized from, for resizes that are neither confirmed nor reverted.
@@ -192,8 +177,8 @@ class NovaApi:
         found: dict[str, MigrationPayload] = {}
         version = self._client.negotiate(COMPUTE, _HIGHEST)
         params = {"status": "finished"} | ({"limit": str(_LIMIT)} if _numbers(version) >= (2, 59) else {})
-        for page in self._pages(_migrations, "/os-migrations", params, "uuid"):
-            for one in page.items:
+        for page in self._pages(_MIGRATION, "/os-migrations", "migrations", params):
+            for one in page:
                 if one.status != "finished" or (isinstance(one.type, str) and one.type not in _RESIZES):
                     continue
                 if one.server_id not in found or found[one.server_id].id < one.id:
@@ -201,21 +186,62 @@ class NovaApi:
         return {server: one.source for server, one in found.items() if one.source is not None}
 
     def _pages(
-        self, decoder: _Decoder[Any], path: str, params: Mapping[str, str], key: str, *, version: str | None = None
-    ) -> Iterator[_ResourcePage[Any]]:
-        marker: str | None = None
-        while True:
-            page = self._read(decoder, path, params if marker is None else {**params, "marker": marker}, version)
-            yield page
-            if not page.links or not page.items:
-                return
-            before, marker = marker, str(getattr(page.items[-1], key))
-            if marker == before:
-                raise UnreadableAnswer(f"{COMPUTE} {path}: the page after {marker} ends with it again")
+        self, kind: _Kind[T], path: str, member: str, params: Mapping[str, str], *, version: str | None = None,
+        refused: Callable[[str], object] = len,
+    ) -> Iterator[list[T]]:  # fmt: skip
+        """Yield the readable entries of a list, page by page.
 
-    def _read(self, decoder: _Decoder[Any], path: str, params: Mapping[str, str], version: str | None = None) -> Any:
+        :param member: the member of the answer with the entries.
+        :param refused: gets each marker that Nova refuses.
+        """
+
+        def read(more: Mapping[str, str]) -> tuple[list[msgspec.Raw], bool]:
+            return self._entries(path, member, {**params, **more}, version)
+
+        def next_marker(page: tuple[list[msgspec.Raw], bool]) -> str | None:
+            entries, has_next = page
+            return next(filter(None, (_id_of(one, kind.key) for one in reversed(entries))), None) if has_next else None
+
+        for entries, _ in by_marker(f"{COMPUTE} {path}", read, next_marker, refused):
+            yield self._decoded(kind, entries)
+
+    def _list(self, kind: _Kind[T], path: str, member: str, params: Mapping[str, str]) -> list[T]:
+        """Return the readable entries of a list without pages."""
+        return self._decoded(kind, self._entries(path, member, params)[0])
+
+    def _entries(
+        self, path: str, member: str, params: Mapping[str, str], version: str | None = None
+    ) -> tuple[list[msgspec.Raw], bool]:
+        """Return the entries of a page, and whether there is a next one."""
+        answer = self._read(path, params, version)
+        try:
+            links = answer.get(f"{member}_links")
+            return decode(_ENTRIES, answer[member]), links is not None and bytes(links) not in (b"[]", b"null")
+        except (KeyError, *UNDECODABLE) as exc:
+            raise UnreadableAnswer(f"{COMPUTE} {path}: {member}: {exc}") from None
+
+    def _decoded(self, kind: _Kind[T], entries: Iterable[msgspec.Raw], known_id: str = "") -> list[T]:
+        """Decode entries, and note which are unreadable."""
+        found = []
+        for one in entries:
+            try:
+                found.append(decode(kind.decoder, one))
+            except UNDECODABLE as exc:
+                self.unreadable[kind.name, known_id or _id_of(one, kind.key)] = why_unreadable(exc)
+        return found
+
+    def _read(self, path: str, params: Mapping[str, str], version: str | None = None) -> dict[str, msgspec.Raw]:
         version = version or self._client.negotiate(COMPUTE, _HIGHEST)
-        return self._client.read(decoder, COMPUTE, path, params=params, microversion=version)
+        return self._client.read(_ANSWER, COMPUTE, path, params=params, microversion=version)
+
+
+def _id_of(entry: msgspec.Raw, key: str) -> str:
+    """Return an id of an entry, which may be a number; empty if it is neither text nor number."""
+    try:
+        found = decode(_OBJECT, entry).get(key)
+    except UNDECODABLE:
+        return ""
+    return str(found) if isinstance(found, str | int) and not isinstance(found, bool) else ""
 
 
 def _numbers(version: str) -> tuple[int, int]:

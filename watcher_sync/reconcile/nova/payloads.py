@@ -140,6 +140,10 @@ class FlavorPayload(msgspec.Struct, gc=False):
     ephemeral: int = field(default=0, name="OS-FLV-EXT-DATA:ephemeral")
     extra_specs: dict[str, str] | UnsetType = UNSET
 
+    def __post_init__(self) -> None:
+        """:raises ValueError: the swap is a text that is no number; so the flavor is unreadable."""
+        self.sizes()
+
     def sizes(self) -> tuple[int, int, int, int, int]:
         """Return vcpus, ram, disk, ephemeral and swap."""
         return self.vcpus, self.ram, self.disk, self.ephemeral, int(self.swap or 0)
@@ -162,55 +166,3 @@ class ServerGroupPayload(msgspec.Struct, gc=False):
 
     id: str
     members: list[str] = []
-
-
-class ServerGroupPage(msgspec.Struct, gc=False):
-    """Some server groups; an empty page is the last one."""
-
-    server_groups: list[ServerGroupPayload]
-
-
-class ServerPage(msgspec.Struct, gc=False):
-    """A page of servers; without links it is the last one."""
-
-    items: list[ServerPayload] = field(name="servers")
-    links: list[Any] = field(default=[], name="servers_links")
-
-
-class HypervisorPage(msgspec.Struct, gc=False):
-    """A page of hypervisors."""
-
-    items: list[Hypervisor] = field(name="hypervisors")
-    links: list[Any] = field(default=[], name="hypervisors_links")
-
-
-class FlavorPage(msgspec.Struct, gc=False):
-    """A page of flavors."""
-
-    items: list[FlavorPayload] = field(name="flavors")
-    links: list[Any] = field(default=[], name="flavors_links")
-
-
-class MigrationPage(msgspec.Struct, gc=False):
-    """A page of migrations."""
-
-    items: list[MigrationPayload] = field(name="migrations")
-    links: list[Any] = field(default=[], name="migrations_links")
-
-
-class ServiceList(msgspec.Struct, gc=False):
-    """All compute services."""
-
-    services: list[ServicePayload]
-
-
-class AggregateList(msgspec.Struct, gc=False):
-    """All aggregates."""
-
-    aggregates: list[AggregatePayload]
-
-
-class ServerAnswer(msgspec.Struct, gc=False):
-    """One server."""
-
-    server: ServerPayload

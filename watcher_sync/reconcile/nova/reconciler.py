@@ -284,7 +284,8 @@ class _Run:
             written=result.written,
             deleted=result.deleted,
             refused_deletes=comparison.refused,
-            refused_writes=result.refused,
+            refused_writes={f"{kind} {one or '?'}": why for (kind, one), why in self.api.unreadable.items()}
+            | result.refused,
             sizes=comparison.sizes,
             requests=self.api.requests,
             seconds=time.monotonic() - self._began,

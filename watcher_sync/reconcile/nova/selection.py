@@ -43,7 +43,7 @@ class Selection:
         self._aggregates = frozenset(options.ignore_aggregates)
         self._hosts: set[str] = set()
         known = list(nodes)
-        self._typed = {node.id for node in known if node.hypervisor_type is not None}
+        self._typed = {node.id for node in known if node.hypervisor_type is not None} | set(hypervisors or ())
         if self._zones:
             self._hosts |= _hosts_in(self._zones, services, known)
         for one in (aggregates or {}).values():
@@ -56,7 +56,7 @@ class Selection:
             self._hosts |= _ironic_hosts(hypervisors, known)
 
     def has_type_of(self, host: object) -> bool:
-        """Whether the model has the hypervisor's type of a server's host; so it is without a host."""
+        """Whether the type of a server's host is known, by the model or a list; so it is without a host."""
         return not host or host in self._typed
 
     def ignore_ironic(self, hypervisors: Mapping[str, Collection[Hypervisor]]) -> None:
@@ -64,7 +64,7 @@ class Selection:
         self._hosts |= _ironic_hosts(hypervisors, ())
 
     def ignore_unknown_types(self) -> None:
-        """Leave out the hosts of unknown type, because the hypervisors cannot be listed."""
+        """Leave out the hosts of unknown type, because the hypervisors cannot be listed, or not all of them."""
         self._only_typed = self._ignores_ironic
 
     def unknown_types(self, hosts: Iterable[str]) -> list[str]:

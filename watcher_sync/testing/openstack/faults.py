@@ -22,6 +22,13 @@ class Garbage:
 
 
 @dataclasses.dataclass(frozen=True)
+class Rewrite:
+    """The service's own answer, with what this makes of its body."""
+
+    function: Callable[[bytes], bytes]
+
+
+@dataclasses.dataclass(frozen=True)
 class ExpireTokens(Preliminary):
     """All tokens expire just before the request is served."""
 
@@ -33,7 +40,7 @@ class Do(Preliminary):
     function: Callable[[Request], object]
 
 
-Action = RequestAction | Garbage | ExpireTokens | Do
+Action = RequestAction | Garbage | Rewrite | ExpireTokens | Do
 
 
 def too_many_requests(retry_after: int = 1) -> Answer:

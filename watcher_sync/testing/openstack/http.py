@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from watcher_sync.testing.http.faults import Faults
 from watcher_sync.testing.http.handler import Handler
 from watcher_sync.testing.http.listener import Listener
-from watcher_sync.testing.openstack.faults import Action, Do, ExpireTokens, Garbage
+from watcher_sync.testing.openstack.faults import Action, Do, ExpireTokens, Garbage, Rewrite
 from watcher_sync.testing.openstack.messages import ApiError, Request, Response, ServiceType
 
 STORED: Final = 20_000
@@ -98,11 +98,14 @@ class ServiceHandler(Handler):
         request = self._request(body)
         endpoint.requests.add(request)
         cut: float | None = None
+        rewrites: list[Callable[[bytes], bytes]] = []
         try:
             for action in endpoint.faults.on_request(request):
                 match action:
                     case Garbage(garbage):
                         return self.send(200, {"Content-Type": "text/html"}, garbage)
+                    case Rewrite(rewrite):
+                        rewrites.append(rewrite)
                     case ExpireTokens():
                         endpoint.expire_tokens()
                     case Do(function):
@@ -110,6 +113,8 @@ class ServiceHandler(Handler):
                     case _:
                         cut = self.act(action)
             response = endpoint.serve(request)
+            for rewrite in rewrites:
+                response = dataclasses.replace(response, body=rewrite(response.body))
         except ApiError as exc:
             response = exc.response(endpoint.service)
         self._send(response, cut)

@@ -15,6 +15,7 @@ from watcher_sync.testing.openstack import (
     Do,
     ExpireTokens,
     FakeOpenStack,
+    Flavor,
     Garbage,
     Hang,
     forbidden,
@@ -121,6 +122,32 @@ def test_the_listing_begins_again_if_the_server_of_its_marker_is_purged(filled: 
     report = filled.reconcile()
     assert report.complete
     assert filled.instances() == truth(cloud)
+
+
+def test_a_hypervisor_that_is_the_marker_of_a_page_may_be_removed(filled: NovaSite, cloud: FakeOpenStack):
+    for number in range(10, 17):
+        cloud.inventory.add_host(f"compute-{number}")
+    names = {one.node_id: one.name for one in cloud.inventory.hosts.values()}
+
+    def remove(request) -> None:
+        cloud.inventory.remove_host(names[request.last("marker")])
+
+    # compute-0 to compute-3 have servers; the first page has five hosts.
+    cloud.fail(Do(remove), path="os-hypervisors", when=lambda request: request.last("marker") is not None)
+    assert filled.reconcile().failures == {}
+    assert healed(filled, cloud)
+    assert {one.id for one in filled.model.all("compute_node")} == set(cloud.inventory.hosts)
+
+
+def test_a_flavor_that_is_the_marker_of_a_page_may_be_removed(filled: NovaSite, cloud: FakeOpenStack):
+    for number in range(7):
+        cloud.inventory.add_flavor(Flavor(id=f"f{number}", name=f"f{number}"))
+    cloud.fail(
+        Do(lambda request: cloud.inventory.flavors.pop(request.last("marker"))),
+        path="flavors",
+        when=lambda request: request.last("marker") is not None,
+    )
+    assert filled.reconcile().failures == {}
 
 
 def test_a_marker_that_is_refused_again_and_again_ends_the_listing(filled: NovaSite, cloud: FakeOpenStack):
