@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from watcher_sync.events import Event
 from watcher_sync.sources.rabbitmq.broker import Broker
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, Failure, NoAnswer, describe
-from watcher_sync.sources.rabbitmq.in_flight import AckLedger, QueuedMessage, RabbitInFlight
+from watcher_sync.sources.rabbitmq.in_flight import AckLedger, QueuedMessage, RabbitInFlight, body_of
 from watcher_sync.sources.rabbitmq.queues import Queue
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 
@@ -172,11 +172,15 @@ class Consumer:
         headers = properties.headers
         deliveries = queue.deliveries(method.redelivered, headers)
         event: Event | None = None
+        refused = ""
         if len(body) > self._max_event_size:
             event, body = self._oversized(body, deliveries), b""
+        else:  # here, so that the limits of the memory count what was decompressed
+            body, refused = body_of(properties, body, self._max_event_size)
         tag = method.delivery_tag
         now = time.monotonic()
-        self._arrived.append(QueuedMessage(queue.position(self._generation, tag, headers), body, deliveries, event))
+        position = queue.position(self._generation, tag, headers)
+        self._arrived.append(QueuedMessage(position, body, deliveries, event, refused))
         self._ledger.add(tag, len(body), now)
         if len(self._arrived) >= self._batch:
             self.flush()
