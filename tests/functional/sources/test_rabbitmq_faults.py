@@ -183,6 +183,18 @@ def test_an_exchange_that_lost_its_bindings_is_bound_again(
         assert observed.status.state is CONNECTED
 
 
+def test_a_full_virtual_host_is_named_in_the_words_of_the_broker_until_it_has_room(node: RabbitMQNode) -> None:
+    vhost = f"vhost-{secrets.token_hex(4)}"
+    node.add_vhost(vhost)
+    node.ctl("set_vhost_limits", "-p", vhost, '{"max-queues": 0}')
+    with sending(node, vhost=vhost) as sender, Observed(node.url_of(vhost=vhost), sender.name) as observed:
+        check_disconnected(observed, r"PRECONDITION_FAILED.*queue limit in vhost '.*' \(0\) is reached")
+        node.ctl("clear_vhost_limits", "-p", vhost)
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+    node.delete_vhost(vhost)
+
+
 @pytest.mark.rare  # test_rabbitmq_queues
 def test_an_exchange_with_other_properties_is_used_and_named(node: RabbitMQNode, sender: Sender) -> None:
     sender.channel.exchange_delete(sender.name)
