@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -14,12 +15,13 @@ import kombu
 import oslo_messaging
 from oslo_config import cfg
 
+from tests.services.ensure import DEFAULT_URLS, VARIABLES
 from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 from watcher_sync.events import Event
 from watcher_sync.sources.base import IntakeClosed, Source, SourceState
 from watcher_sync.sources.oslo_messaging import OsloMessagingSource
 
-BROKER = "rabbit://guest:guest@127.0.0.1:5672/"
+BROKER = os.environ.get(VARIABLES["rabbitmq"], DEFAULT_URLS["rabbitmq"])
 
 COMPRESSIONS = ["gzip", "bzip2", "lzma", "zstd", "brotli"]
 """Values of ``[oslo_messaging_rabbit] kombu_compression``."""

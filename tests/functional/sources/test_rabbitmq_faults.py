@@ -331,7 +331,7 @@ def test_the_next_host_takes_over_when_a_node_of_the_cluster_is_gone(cluster: li
     with contextlib.ExitStack() as stack:
         sender = stack.enter_context(sending(second))
         # The queue is on the node that stays.
-        sender.channel.queue_declare(sender.name, durable=False, auto_delete=False)
+        sender.channel.queue_declare(sender.name, durable=True, auto_delete=False)
         proxies = [stack.enter_context(FaultyProxy(node.port)) for node in cluster]
         hosts = ",".join(f"guest:guest@127.0.0.1:{proxy.port}" for proxy in proxies)
         observed = stack.enter_context(Observed(f"rabbit://{hosts}/", sender.name))

@@ -190,7 +190,10 @@ class Consumer:
             self._hold()
 
     def _on_cancel(self, _frame: Any) -> None:
-        self.lose(f"the broker cancelled the consumer of queue {self._queue.name}: it was deleted, or its node is down")
+        self.lose(
+            f"the broker cancelled the consumer of queue {self._queue.name}: it was deleted, its node is down,"
+            " or consumer_timeout is over"
+        )
 
     def _hold(self) -> None:
         """Wait until less is unsettled; see the top of this module."""

@@ -108,11 +108,6 @@ class StreamQueue(Queue):
         self._was_behind = False
 
     @property
-    def durable(self) -> bool:
-        """As the broker demands of a stream."""
-        return True
-
-    @property
     def auto_delete(self) -> bool:
         """As the broker demands of a stream."""
         return False
