@@ -183,6 +183,18 @@ def test_an_exchange_that_lost_its_bindings_is_bound_again(
         assert observed.status.state is CONNECTED
 
 
+@pytest.mark.parametrize(("driver", "password"), [("rabbitmq", "/@:?#%,&= "), ("oslo_messaging", "@:?#%,&= ")])
+def test_a_password_with_delimiters_of_urls_logs_in(
+    node: RabbitMQNode, sender: Sender, driver: str, password: str
+) -> None:
+    user = f"user-{secrets.token_hex(4)}"
+    node.add_user(user, password)
+    with Observed(node.url_of(user=user, password=password), sender.name, driver=driver) as observed:
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+    node.delete_user(user)
+
+
 def test_a_full_virtual_host_is_named_in_the_words_of_the_broker_until_it_has_room(node: RabbitMQNode) -> None:
     vhost = f"vhost-{secrets.token_hex(4)}"
     node.add_vhost(vhost)

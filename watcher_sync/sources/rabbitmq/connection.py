@@ -246,7 +246,7 @@ def describe(error: BaseException, broker: Broker) -> str:
         text = "no heartbeat from the broker in time"
     else:
         text = str(error) or type(error).__name__
-    return broker.without_secrets(" ".join(text.split()))[:300]
+    return " ".join(broker.without_secrets(text).split())[:300]
 
 
 def _cause_of(error: Any) -> Exception:
