@@ -207,6 +207,22 @@ def test_a_full_virtual_host_is_named_in_the_words_of_the_broker_until_it_has_ro
     node.delete_vhost(vhost)
 
 
+def test_messages_that_expire_in_the_queue_are_lost_and_the_broker_does_not_say_so(
+    node: RabbitMQNode, sender: Sender
+) -> None:
+    with Observed(node.url, sender.name) as observed:
+        observed.wait_for(CONNECTED)
+    node.ctl("set_policy", sender.name, f"^{sender.name}$", '{"message-ttl": 10}', "--apply-to", "queues")
+    lost = sender.publish(5)
+    wait_until(lambda: sender.waiting() == 0)
+    node.ctl("clear_policy", sender.name)
+    with Observed(node.url, sender.name) as observed:
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+        assert not set(lost) & set(observed.ids)
+        assert (observed.status.gaps, observed.status.detail) == (0, "")
+
+
 @pytest.mark.rare  # test_rabbitmq_queues
 def test_an_exchange_with_other_properties_is_used_and_named(node: RabbitMQNode, sender: Sender) -> None:
     sender.channel.exchange_delete(sender.name)
