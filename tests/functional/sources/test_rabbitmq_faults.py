@@ -207,6 +207,25 @@ def test_a_full_virtual_host_is_named_in_the_words_of_the_broker_until_it_has_ro
     node.delete_vhost(vhost)
 
 
+def test_messages_that_expire_while_the_source_is_paused_count_as_lost(
+    node: RabbitMQNode, sender: Sender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("watcher_sync.sources.rabbitmq.consumer._INTERVAL_SECONDS", 0.1)
+    with Observed(node.url, sender.name, hand_back_after=1.0) as observed:
+        observed.wait_for(CONNECTED)
+        observed.engine.acks = False
+        # It is in force for what is published from now on.
+        node.ctl("set_policy", sender.name, f"^{sender.name}$", '{"message-ttl": 5000}', "--apply-to", "queues")
+        arrives(observed, sender.publish(5))
+        wait_until(lambda: observed.status.detail.startswith("paused") and observed.status.lag == 5)
+        wait_until(lambda: observed.status.lost == 5)
+        assert observed.status.gaps >= 1
+        node.ctl("clear_policy", sender.name)
+        observed.engine.acks = True
+        observed.source.ack(observed.engine.events)
+        flows(observed, sender.publish)
+
+
 def test_messages_that_expire_in_the_queue_are_lost_and_the_broker_does_not_say_so(
     node: RabbitMQNode, sender: Sender
 ) -> None:

@@ -258,6 +258,8 @@ class QueuePoll:
         self._consumer = consumer
         self._set_lag = set_lag
         self._channel: Channel | None = None
+        self._waited = 0
+        """The messages that waited when nothing consumed them."""
 
     async def run(self, broker: Broker) -> None:
         """Ask every few seconds, until the consumer is lost.
@@ -275,12 +277,21 @@ class QueuePoll:
                     self._connection.ending.set(exc)
             else:
                 self._set_lag(figures.ready)
+                if self._consumer is None:
+                    self._notice_removed(figures)
                 if figures.consumers == 0:
                     why = f"the broker knows no consumer of queue {self._queue.name}"
             if why is not None and self._consumer is not None:
                 self._consumer.lose(why)
                 return
             await asyncio.sleep(_INTERVAL_SECONDS)
+
+    def _notice_removed(self, figures: Figures) -> None:
+        """Report what the queue has lost while nothing consumes it, such as messages that a policy lets expire."""
+        if figures.consumers == 0:
+            if (removed := self._waited - figures.ready) > 0:
+                self._queue.gaps.add(f"the broker removed {removed} messages of queue {self._queue.name}", removed)
+            self._waited = figures.ready
 
     async def ask(self) -> Figures:
         """The figures of this moment.
