@@ -17,9 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from oslo_config import cfg, iniparser
+from oslo_log import log as logging
 
 from watcher_sync.conf import cloud_account, keystone, opts, outlet_watch, outlet_webhook, outlets, reconcile_nova
 from watcher_sync.exceptions import ConfigError
+
+LOG = logging.getLogger(__name__)
 
 _NAMESPACES = (
     "oslo.log",
@@ -39,6 +42,9 @@ _GROUP = "oslo.config.opts"
 _ACCOUNTS = {"auth_type", "auth-type", "auth_section", "auth-section", "cloud"}
 """Without one of them, a section with an account has no options of keystoneauth."""
 
+_REMOVED = {"oslo_messaging_rabbit": {"heartbeat_in_pthread"}}
+"""Options that a library has removed, that decided nothing here, and that deployment tools still write."""
+
 _ALWAYS = 2
 """Every process imports this many libraries at the head of _NAMESPACES in any case."""
 
@@ -57,6 +63,7 @@ def check(conf: cfg.ConfigOpts) -> None:
             except iniparser.ParseError as exc:
                 raise ConfigError(f"{name}: {exc}") from None
         parsed[name] = parser.found
+        _drop_removed(name, parser.found)
     known: dict[str, set[str]] = {"DEFAULT": {"config_file", "config_dir"}}
     _add(known, opts.own_opts())
     sections = list(dict.fromkeys(itertools.chain.from_iterable(parsed.values())))
@@ -76,6 +83,13 @@ def check(conf: cfg.ConfigOpts) -> None:
     wrong = _unknown(parsed, known, is_complete=True)
     if wrong is not None:
         raise ConfigError(wrong)
+
+
+def _drop_removed(name: str, found: Mapping[str, dict[str, str]]) -> None:
+    for section, removed in _REMOVED.items():
+        for option in removed & found.get(section, {}).keys():
+            LOG.warning("%s: option %s in [%s] has no effect and is ignored", name, option, section)
+            del found[section][option]
 
 
 def _unknown(

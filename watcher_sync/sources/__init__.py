@@ -13,6 +13,7 @@
 ``rabbitmq_stream``   the driver ``rabbitmq_stream``: the same from a stream of RabbitMQ, read from our position
 ``redelivery``        emits events again that the engine did not commit
 ``replay``            the driver ``replay``: recorded events from files
+``scrubbing``         removes passwords from the errors of libraries
 ``session``           connections one after the other, consumers on each of them, the state, and the stop
 ``session_source``    a source with a session: its threads, settlements and figures
 """

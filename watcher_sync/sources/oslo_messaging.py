@@ -29,9 +29,10 @@ from oslo_messaging import opts as library_opts
 
 from watcher_sync.backoff import Backoff
 from watcher_sync.events import OSLO, Event
-from watcher_sync.exceptions import ConfigError
+from watcher_sync.exceptions import ConfigError, described
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.notifier_options import PRIORITIES, PUBLISHER_OPTS
+from watcher_sync.sources.scrubbing import without_secrets
 from watcher_sync.wire import envelopes, request_contexts
 from watcher_sync.wire.json import MAX_SIZE
 
@@ -327,18 +328,23 @@ class OsloMessagingSource(Source):
         if not self.group.transport_url:
             raise ConfigError(f"{option}: not set")
         try:
-            return oslo_messaging.TransportURL.parse(self._private, self.group.transport_url)
+            url = oslo_messaging.TransportURL.parse(self._private, self.group.transport_url)
         except (oslo_messaging.InvalidTransportURL, ValueError):
             # The library's message shows the URL with its password.
             raise ConfigError(f"{option}: not of the form driver://user:password@host:port/virtual_host") from None
+        # The library decodes both and does not encode "/" again, so it would take a part of the password for a port.
+        is_rabbit = "rabbit" in url.transport or "amqp" in url.transport
+        if is_rabbit and any("/" in f"{host.username}{host.password}" for host in url.hosts):
+            raise ConfigError(
+                f"{option}: oslo.messaging cannot log in to RabbitMQ with a '/' in the user or the password; set"
+                " driver = rabbitmq, which can, or change the password"
+            )
+        return url
 
     def _scrub(self, error: Exception) -> str:
         """An error on one line, without the passwords of the URL."""
-        text = " ".join(f"{type(error).__name__}: {error}".split())
-        for host in self._url.hosts:
-            if host.password:
-                text = text.replace(host.password, "***")
-        return text[:300]
+        text = without_secrets(described(error), [host.password or "" for host in self._url.hosts])
+        return " ".join(text.split())[:300]
 
 
 def _private_conf(conf: cfg.ConfigOpts, *, prefetch: int) -> cfg.ConfigOpts:

@@ -37,9 +37,9 @@ def test_a_broker_restart_loses_nothing_and_the_engine_goes_on(
     figure: Callable[[str], None],
     away: Callable[[RabbitMQNode], AbstractContextManager[None]],
 ) -> None:
-    # Queues and messages on disk; what the publisher was not sure of it sends again.
+    # Queues and messages on disk, by the defaults; what the publisher was not sure of it sends again.
     nova = Line("nova", node.url, durable=True)
-    site = install(sqlite_url, engine__enabled_sources="nova", oslo_messaging_rabbit__amqp_durable_queues="true")
+    site = install(sqlite_url, engine__enabled_sources="nova")
     site.options |= nova.source("nova")
     site.upgrade()
     config = site.config()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 
 import pytest
 
@@ -28,12 +29,17 @@ def test_a_body_above_the_limit_is_an_excerpt_and_the_rest_follows() -> None:
     assert (second.id, second.undecodable) == ("m-1", None)
 
 
-def test_the_driver_reads_nothing_more_while_it_holds_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_the_driver_reads_nothing_more_while_it_holds_its_bytes(
+    monkeypatch: pytest.MonkeyPatch, compression: str | None
+) -> None:
     monkeypatch.setattr(consumer, "HELD_BYTES", 2_000_000)
     engine = Engine(acks=False)
     with publishing() as publisher, listening(publisher.name, engine, driver=RabbitMQSource, batch_size=4) as source:
         for number in range(40):
-            publisher.publish(wrap(envelope(number, payload={"x": "y" * 400_000})))
+            body = wrap(envelope(number, payload={"x": "y" * 400_000}))
+            headers = {"compression": compression} if compression else {}
+            publisher.publish(zlib.compress(body) if compression else body, headers=headers)
         ledger = source._session._ledger
         held = []
         done = 0

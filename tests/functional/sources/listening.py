@@ -5,20 +5,26 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import kombu
+import oslo_messaging
 from oslo_config import cfg
 
+from tests.services.ensure import DEFAULT_URLS, VARIABLES
 from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 from watcher_sync.events import Event
 from watcher_sync.sources.base import IntakeClosed, Source, SourceState
 from watcher_sync.sources.oslo_messaging import OsloMessagingSource
 
-BROKER = "rabbit://guest:guest@127.0.0.1:5672/"
+BROKER = os.environ.get(VARIABLES["rabbitmq"], DEFAULT_URLS["rabbitmq"])
+
+COMPRESSIONS = ["gzip", "bzip2", "lzma", "zstd", "brotli"]
+"""Values of ``[oslo_messaging_rabbit] kombu_compression``."""
 
 
 def envelope(number: int, **more: Any) -> dict[str, Any]:
@@ -140,3 +146,24 @@ def publishing(url: str = BROKER.replace("rabbit", "amqp")) -> Iterator[Publishe
         yield publisher
     finally:
         publisher.close()
+
+
+@contextlib.contextmanager
+def notifying(publisher: Publisher, topic: str, compression: str) -> Iterator[oslo_messaging.Notifier]:
+    """oslo.messaging's own notifier, which compresses what it sends to the exchange of this name.
+
+    :param topic: of its notifications; the library declares a queue of this name, too.
+    """
+    conf = cfg.ConfigOpts()
+    conf([], default_config_files=[])
+    url = f"{BROKER}?kombu_compression={compression}"
+    oslo_messaging.get_notification_transport(conf, url)  # it registers the options
+    conf.set_override("control_exchange", publisher.name)
+    transport = oslo_messaging.get_notification_transport(conf, url)
+    try:
+        yield oslo_messaging.Notifier(
+            transport, publisher_id="nova-compute:host1", driver="messagingv2", topics=[topic]
+        )
+    finally:
+        transport.cleanup()
+        publisher.channel.queue_delete(f"{topic}.info")

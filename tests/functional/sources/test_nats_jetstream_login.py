@@ -212,6 +212,7 @@ def test_a_password_is_not_told_to_a_server_without_tls_where_tls_is_configured(
         ({"tls_ca_file": "/nowhere/ca.pem"}, "tls_ca_file: /nowhere/ca.pem: No such file"),
         ({"tls_key_file": "/dev/null"}, "tls_key_file: is set without tls_cert_file"),
         ({"servers": ["http://x"]}, "servers: has a URL"),
+        ({"servers": ["nats://u:a/b@127.0.0.1:4222"]}, "servers: has a URL that is neither .*tls://host:port$"),
         ({"servers": []}, "servers: names no server"),
         ({"stream": "a.b"}, "stream: is no name"),
         ({"durable": "a b"}, "durable: is no name"),

@@ -9,11 +9,13 @@ import pytest
 
 from tests.functional.sources.listening import (
     BROKER,
+    COMPRESSIONS,
     Engine,
     Publisher,
     envelope,
     listening,
     make_source,
+    notifying,
     publishing,
     wrap,
 )
@@ -66,3 +68,19 @@ def test_two_sources_on_two_exchanges_do_not_disturb_each_other(publisher: Publi
             wait_until(lambda: len(here.events) == 20 and len(there.events) == 20)
         assert [event.id for event in here.events] == [f"m-{number}" for number in range(20)]
         assert [event.id for event in there.events] == [f"m-{number}" for number in range(100, 120)]
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_what_a_publisher_with_kombu_compression_sends_arrives(
+    publisher: Publisher, driver: type[Source], compression: str
+) -> None:
+    engine = Engine(acks=True)
+    with (
+        listening(publisher.name, engine, driver=driver, topics=[publisher.name]),
+        notifying(publisher, publisher.name, compression) as notifier,
+    ):
+        notifier.info({}, "instance.update", {"number": 1})
+        notifier.info({}, "instance.update", {"number": 2, "padding": "x" * 100_000})
+        wait_until(lambda: len(engine.events) == 2)
+    assert [(event.type, event.undecodable) for event in engine.events] == [("instance.update", None)] * 2
+    assert b"x" * 100_000 in engine.events[1].data

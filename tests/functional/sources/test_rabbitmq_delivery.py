@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+import zlib
 from typing import Any
 
 import pytest
@@ -90,6 +91,25 @@ def test_a_message_that_cannot_be_decoded_or_is_too_large_arrives_as_an_undecoda
     assert engine.events[-1].id == "m-99"
     assert engine.events[-1].undecodable is None
     assert publisher.waiting() == 0
+
+
+def test_a_body_that_cannot_be_decompressed_goes_to_quarantine_with_the_reason_and_its_bytes(
+    publisher: Publisher,
+) -> None:
+    bomb, unknown = zlib.compress(b" " * 1_000_000), b"\xff\x06\x00\x00sNaPpY"
+    engine = Engine(acks=True)
+    with consuming(publisher.name, engine, max_event_size=2000):
+        publisher.publish(bomb, headers={"compression": "application/x-gzip"})
+        publisher.publish(unknown, headers={"compression": "snappy"})
+        publisher.publish(unknown, content_encoding="snappy")
+        publisher.publish(zlib.compress(wrap(envelope(1))), headers={"compression": "application/x-gzip"})
+        wait_until(lambda: len(engine.events) == 4)
+    assert [(event.data, event.undecodable) for event in engine.events[:3]] == [
+        (bomb, 'compression "application/x-gzip": more than the 2000 bytes allowed after decompression'),
+        (unknown, 'compression "snappy" is unknown'),
+        (unknown, 'content_encoding "snappy" is unknown'),
+    ]
+    assert engine.events[3].id == "m-1"
 
 
 @pytest.mark.parametrize("url", [BROKER, pytest.param(QUORUM, marks=pytest.mark.rare)], ids=["classic", "quorum"])

@@ -183,6 +183,65 @@ def test_an_exchange_that_lost_its_bindings_is_bound_again(
         assert observed.status.state is CONNECTED
 
 
+@pytest.mark.parametrize(("driver", "password"), [("rabbitmq", "/@:?#%,&= "), ("oslo_messaging", "@:?#%,&= ")])
+def test_a_password_with_delimiters_of_urls_logs_in(
+    node: RabbitMQNode, sender: Sender, driver: str, password: str
+) -> None:
+    user = f"user-{secrets.token_hex(4)}"
+    node.add_user(user, password)
+    with Observed(node.url_of(user=user, password=password), sender.name, driver=driver) as observed:
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+    node.delete_user(user)
+
+
+def test_a_full_virtual_host_is_named_in_the_words_of_the_broker_until_it_has_room(node: RabbitMQNode) -> None:
+    vhost = f"vhost-{secrets.token_hex(4)}"
+    node.add_vhost(vhost)
+    node.ctl("set_vhost_limits", "-p", vhost, '{"max-queues": 0}')
+    with sending(node, vhost=vhost) as sender, Observed(node.url_of(vhost=vhost), sender.name) as observed:
+        check_disconnected(observed, r"PRECONDITION_FAILED.*queue limit in vhost '.*' \(0\) is reached")
+        node.ctl("clear_vhost_limits", "-p", vhost)
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+    node.delete_vhost(vhost)
+
+
+def test_messages_that_expire_while_the_source_is_paused_count_as_lost(
+    node: RabbitMQNode, sender: Sender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("watcher_sync.sources.rabbitmq.consumer._INTERVAL_SECONDS", 0.1)
+    with Observed(node.url, sender.name, hand_back_after=1.0) as observed:
+        observed.wait_for(CONNECTED)
+        observed.engine.acks = False
+        # It is in force for what is published from now on.
+        node.ctl("set_policy", sender.name, f"^{sender.name}$", '{"message-ttl": 5000}', "--apply-to", "queues")
+        arrives(observed, sender.publish(5))
+        wait_until(lambda: observed.status.detail.startswith("paused") and observed.status.lag == 5)
+        wait_until(lambda: observed.status.lost == 5)
+        assert observed.status.gaps >= 1
+        node.ctl("clear_policy", sender.name)
+        observed.engine.acks = True
+        observed.source.ack(observed.engine.events)
+        flows(observed, sender.publish)
+
+
+def test_messages_that_expire_in_the_queue_are_lost_and_the_broker_does_not_say_so(
+    node: RabbitMQNode, sender: Sender
+) -> None:
+    with Observed(node.url, sender.name) as observed:
+        observed.wait_for(CONNECTED)
+    node.ctl("set_policy", sender.name, f"^{sender.name}$", '{"message-ttl": 10}', "--apply-to", "queues")
+    lost = sender.publish(5)
+    wait_until(lambda: sender.waiting() == 0)
+    node.ctl("clear_policy", sender.name)
+    with Observed(node.url, sender.name) as observed:
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+        assert not set(lost) & set(observed.ids)
+        assert (observed.status.gaps, observed.status.detail) == (0, "")
+
+
 @pytest.mark.rare  # test_rabbitmq_queues
 def test_an_exchange_with_other_properties_is_used_and_named(node: RabbitMQNode, sender: Sender) -> None:
     sender.channel.exchange_delete(sender.name)
@@ -319,7 +378,7 @@ def test_the_next_host_takes_over_when_a_node_of_the_cluster_is_gone(cluster: li
     with contextlib.ExitStack() as stack:
         sender = stack.enter_context(sending(second))
         # The queue is on the node that stays.
-        sender.channel.queue_declare(sender.name, durable=False, auto_delete=False)
+        sender.channel.queue_declare(sender.name, durable=True, auto_delete=False)
         proxies = [stack.enter_context(FaultyProxy(node.port)) for node in cluster]
         hosts = ",".join(f"guest:guest@127.0.0.1:{proxy.port}" for proxy in proxies)
         observed = stack.enter_context(Observed(f"rabbit://{hosts}/", sender.name))

@@ -45,7 +45,7 @@ def test_the_queue_of_an_oslo_messaging_pool_is_taken_over_with_the_messages_in_
     after = Engine(acks=True)
     with consuming(publisher.name, after, url) as source:
         wait_until(lambda: len(after.events) == 2)
-        assert source.status().detail == ""
+        assert ("durable" in source.status().detail) == (not durable)
         publisher.publish(wrap(envelope(3)))
         wait_until(lambda: len(after.events) == 3)
     assert [event.id for event in after.events] == ["m-1", "m-2", "m-3"]
@@ -190,10 +190,18 @@ def test_the_lag_is_what_the_broker_has_not_delivered(publisher: Publisher, quic
         wait_until(lambda: source.status().lag == 0)
 
 
-def test_a_queue_that_exists_otherwise_is_used_as_it_is_and_the_status_names_the_difference(
+@pytest.mark.parametrize("url", [BROKER, f"{BROKER}?amqp_auto_delete=true", QUORUM], ids=["plain", "auto", "quorum"])
+def test_the_queue_is_durable_whatever_the_options_of_the_publishers_are(publisher: Publisher, url: str) -> None:
+    arguments = {"x-queue-type": "quorum"} if url == QUORUM else {}
+    with consuming(publisher.name, Engine(acks=True), url):
+        # The broker refuses a declaration with other properties.
+        publisher.channel.queue_declare(publisher.name, durable=True, auto_delete="auto" in url, arguments=arguments)
+
+
+def test_a_transient_queue_is_used_as_it_is_and_the_status_names_the_command_that_makes_it_durable(
     publisher: Publisher, caplog: pytest.LogCaptureFixture
 ) -> None:
-    publisher.channel.queue_declare(publisher.name, durable=True, auto_delete=False)
+    publisher.channel.queue_declare(publisher.name, durable=False, auto_delete=False)
     engine = Engine(acks=True)
     with consuming(publisher.name, engine) as source:
         publisher.publish(wrap(envelope(1)))
@@ -201,6 +209,7 @@ def test_a_queue_that_exists_otherwise_is_used_as_it_is_and_the_status_names_the
         detail = source.status().detail
     assert f"inequivalent arg 'durable' for queue '{publisher.name}'" in detail
     assert "used as it is" in detail
+    assert f"rabbitmqctl delete_queue {publisher.name} --if-empty --vhost /" in detail
     assert len([record for record in caplog.records if "inequivalent" in record.getMessage()]) == 1
 
 

@@ -9,6 +9,7 @@ import itertools
 import logging
 import re
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -56,6 +57,21 @@ class Stream:
             self._number += 1
             body = wrap(envelope(self._number, payload={"number": self._number, "padding": "x" * size}))
             message = amqp.Message(body, content_type="application/json", delivery_mode=2)
+            self._channel.basic_publish(message, self.name, "versioned_notifications.info")
+            ids.append(f"m-{self._number}")
+        return ids
+
+    def publish_compressed(self, count: int) -> list[str]:
+        """Publish so many events as a publisher with ``kombu_compression`` does, and return their ids."""
+        ids = []
+        for _ in range(count):
+            self._number += 1
+            message = amqp.Message(
+                zlib.compress(wrap(envelope(self._number))),
+                content_type="application/json",
+                content_encoding="utf-8",
+                application_headers={"compression": "application/x-gzip"},
+            )
             self._channel.basic_publish(message, self.name, "versioned_notifications.info")
             ids.append(f"m-{self._number}")
         return ids
@@ -150,6 +166,14 @@ def assert_each_was_reported_once(status: SourceStatus, lines: Sequence[str]) ->
 def quick_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The state of the stream is read often."""
     monkeypatch.setattr("watcher_sync.sources.rabbitmq.consumer._INTERVAL_SECONDS", 0.2)
+
+
+def test_compressed_events_of_a_stream_arrive_and_a_stored_position_after_one_is_found_again(stream: Stream) -> None:
+    with Reader(stream) as reader:
+        reader.wait_for(stream.publish_compressed(3))
+    with Reader(stream, reader.cursor) as again:
+        again.wait_for(stream.publish_compressed(2))
+        assert again.status.gaps == 0
 
 
 def test_a_source_continues_after_the_last_committed_event(stream: Stream) -> None:

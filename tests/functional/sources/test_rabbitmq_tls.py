@@ -17,7 +17,8 @@ import trustme
 from tests.functional.sources.listening import Engine, envelope, listening, make_source, publishing, wrap
 from tests.waiting import deadline, wait_until
 from watcher_sync.exceptions import SourceError
-from watcher_sync.sources.base import SourceState
+from watcher_sync.sources.base import Source, SourceState
+from watcher_sync.sources.oslo_messaging import OsloMessagingSource
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 
 
@@ -141,3 +142,24 @@ def test_a_certificate_file_that_is_missing_is_told_in_the_status() -> None:
 def test_without_an_authority_any_certificate_is_accepted_as_oslo_messaging_does(authority: trustme.CA) -> None:
     with tls_end(authority.issue_cert("another.example")) as end:
         make_source("any", url_of(end, ""), driver=RabbitMQSource).probe()
+
+
+@pytest.mark.parametrize("driver", [RabbitMQSource, OsloMessagingSource])
+def test_both_drivers_verify_the_name_of_each_host_of_the_url(
+    authority: trustme.CA, trusted: Path, driver: type[Source]
+) -> None:
+    def two_hosts(end: TlsEnd) -> str:
+        host = f"guest:guest@127.0.0.1:{end.port}"
+        return url_of(end, f"ssl_ca_file={trusted}").replace(host, f"{host},{host}")
+
+    with publishing() as publisher:
+        with (
+            tls_end(authority.issue_cert("127.0.0.1")) as end,
+            listening(publisher.name, Engine(acks=True), two_hosts(end), driver=driver),
+        ):
+            pass
+        with tls_end(authority.issue_cert("elsewhere.example")) as end:
+            source = make_source(publisher.name, two_hosts(end), driver=driver)
+            source.start(lambda events: None)
+            wait_until(lambda: source.status().state is SourceState.DISCONNECTED)
+            source.stop(time.monotonic() + deadline(5))

@@ -19,6 +19,7 @@ from watcher_sync.assembly import process  # noqa: E402
 from watcher_sync.cmd.manage import add_commands  # noqa: E402
 from watcher_sync.conf import opts  # noqa: E402
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable  # noqa: E402
+from watcher_sync.sources.rabbitmq.broker import read_broker  # noqa: E402
 
 
 @pytest.fixture
@@ -115,6 +116,16 @@ def test_the_login_of_the_api_at_keystone_is_known(run):
     assert run(f"[keystone_authtoken]\n{login}user_domain_name = Default\nproject_domain_name = Default\n")[0] == 0
     status, err, _ = run("[keystone_authtoken]\nauth_type = password\nusrname = ws\n")
     assert (status, "unknown option usrname in [keystone_authtoken]; did you mean username?" in err) == (2, True)
+
+
+def test_an_option_that_a_library_removed_and_deployment_tools_still_write_is_ignored_with_a_warning(run, caplog):
+    text = "[oslo_messaging_rabbit]\nheartbeat_in_pthread = false\namqp_durable_queues = true\n"
+    assert run(text)[0] == 0
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert line.endswith("0.conf: option heartbeat_in_pthread in [oslo_messaging_rabbit] has no effect and is ignored")
+    # The URL of a source may have it, too.
+    url = "rabbit://h/?heartbeat_in_pthread=false"
+    assert read_broker("source_nova", url, cfg.ConfigOpts()).options["ssl"] is False
 
 
 def test_files_of_a_folder_are_checked_too(run):

@@ -161,6 +161,15 @@ def test_a_url_that_is_missing_or_malformed_is_refused_naming_the_option_and_not
     assert "hush-hush" not in str(caught.value)
 
 
+@pytest.mark.parametrize("login", ["u:hush%2Fhush%40", "hush%2fhush:p"])
+@pytest.mark.parametrize("scheme", ["rabbit", "amqp", "kombu+rabbit"])
+def test_a_slash_in_a_login_to_rabbitmq_is_refused_naming_the_driver_that_can(login: str, scheme: str) -> None:
+    with pytest.raises(ConfigError, match=r"\[source_nova\] transport_url: .*driver = rabbitmq") as caught:
+        make_source(transport_url=f"{scheme}://{login}@host:5672/")
+    assert "hush" not in str(caught.value)
+    assert make_source(transport_url=f"kafka://{login}@host:9092/")
+
+
 def test_an_unknown_url_scheme_is_told_in_the_status() -> None:
     source = make_source(transport_url="pigeon://host/")
     source.start(lambda events: None)

@@ -17,15 +17,15 @@ from sqlalchemy import exc as sa_exc
 from watcher_sync.api.identity.authentication import is_loopback
 from watcher_sync.conf import opts, outlet_watch, outlet_webhook
 from watcher_sync.conf.networks import Network
+from watcher_sync.exceptions import ConfigError
 from watcher_sync.handlers.dcm.handler import DcmHandler
 from watcher_sync.sources.kubernetes.kubeconfig import KubeconfigError, read_kubeconfig
+from watcher_sync.sources.rabbitmq.broker import GROUP, read_broker
 from watcher_sync.storage.database.database import url_of
 
 RABBIT_SCHEMES = ("rabbit", "amqp", "kombu+rabbit", "kombu+amqp")
 """Of a transport_url whose broker is RabbitMQ."""
-_RABBIT_OPTIONS = [cfg.BoolOpt("ssl", default=False), cfg.StrOpt("ssl_ca_file", default="")]
 _KEYSTONE_OPTIONS = [cfg.BoolOpt("insecure", default=False), cfg.StrOpt("auth_url")]
-_RABBIT_GROUP = "oslo_messaging_rabbit"
 
 _DANGEROUS_NETWORKS = [
     (ipaddress.ip_network(network), consequence)
@@ -196,24 +196,23 @@ def _database(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def _rabbit(conf: cfg.ConfigOpts, group: str, given: str | None) -> Iterator[str]:
-    scheme, _, rest = (given or "").partition("://")
-    if scheme not in RABBIT_SCHEMES:
+    if (given or "").partition("://")[0] not in RABBIT_SCHEMES:
         return
-    address, _, query = rest.partition("?")
-    remote = [host for host in _hosts(address.partition("/")[0]) if not is_local(host)]
+    try:
+        broker = read_broker(group, given, conf)
+    except ConfigError:
+        return  # the check of the sources reports it
+    remote = [host.name for host in broker.hosts if not is_local(host.name)]
     if not remote:
         return
-    values = dict(urllib.parse.parse_qsl(query))
-    common = read_privately(conf, _RABBIT_GROUP, _RABBIT_OPTIONS)[_RABBIT_GROUP]
-    encrypted = values["ssl"].lower() in ("1", "true", "yes", "on") if "ssl" in values else common.ssl
     where = place(conf, "transport_url", group)
-    if not encrypted:
+    if not broker.options["ssl"]:
         yield (
             f"{where}: messages and the password for {remote[0]} cross the network without TLS; set ssl = true and "
-            f"ssl_ca_file in [{_RABBIT_GROUP}]."
+            f"ssl_ca_file in [{GROUP}]."
         )
-    elif not (values.get("ssl_ca_file") or common.ssl_ca_file):
-        yield f"{where}: the certificate of {remote[0]} is not verified; set ssl_ca_file in [{_RABBIT_GROUP}]."
+    elif not broker.options["ssl_ca_file"]:
+        yield f"{where}: the certificate of {remote[0]} is not verified; set ssl_ca_file in [{GROUP}]."
 
 
 def _nats(conf: cfg.ConfigOpts, name: str) -> Iterator[str]:
@@ -266,13 +265,6 @@ def is_local(host: str) -> bool:
 def _is_remote_http(url: str) -> bool:
     parts = urllib.parse.urlsplit(url)
     return parts.scheme == "http" and not is_local(parts.hostname or "")
-
-
-def _hosts(address: str) -> Iterator[str]:
-    """The hosts of ``user:password@host:port,...``."""
-    for part in address.split(","):
-        host = part.rpartition("@")[2]
-        yield host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
 
 
 def read_privately(conf: cfg.ConfigOpts, group: str, options: list[cfg.Opt]) -> cfg.ConfigOpts:

@@ -172,8 +172,8 @@ class NatsClientSettings:
         if not self._group.servers:
             raise self.wrong("servers", "names no server")
         for server in self._group.servers:
-            scheme = server.partition("://")[0] if "://" in server else "nats"
-            if scheme not in ("nats", "tls") or not server.rpartition("@")[2]:
+            if not _is_whole(server):
+                # Without the URL, and without the library's error, which shows a part of a password as the port.
                 raise self.wrong("servers", "has a URL that is neither nats://host:port nor tls://host:port")
 
     def _check_login(self) -> None:
@@ -199,3 +199,12 @@ class NatsClientSettings:
                     pass
             except OSError as exc:
                 raise self.wrong(option, f"{path}: {exc.strerror}") from None
+
+
+def _is_whole(server: str) -> bool:
+    """Whether it is the URL of a server: a "/" in a password makes the port of it a text."""
+    try:
+        url = urllib.parse.urlsplit(server if "://" in server else f"nats://{server}")
+        return url.scheme in ("nats", "tls") and bool(url.hostname) and (url.port is None or url.port > 0)
+    except ValueError:
+        return False

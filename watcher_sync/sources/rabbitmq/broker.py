@@ -16,6 +16,7 @@ import msgspec
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.sources.scrubbing import without_secrets
 
 GROUP: Final = "oslo_messaging_rabbit"
 
@@ -102,10 +103,7 @@ class Broker(msgspec.Struct, frozen=True):
 
     def without_secrets(self, text: str) -> str:
         """A text without the passwords of the URL."""
-        for host in self.hosts:
-            if host.password:
-                text = text.replace(host.password, "***")
-        return text
+        return without_secrets(text, [host.password for host in self.hosts])
 
 
 def read_broker(section: str, url: str | None, conf: cfg.ConfigOpts) -> Broker:

@@ -226,7 +226,12 @@ def is_missing(error: Exception | None) -> bool:
 
 def is_mismatch(error: Exception | None) -> bool:
     """Whether the broker says that a queue or an exchange exists with other properties."""
-    return isinstance(error, pika_exceptions.ChannelClosedByBroker) and error.reply_code == _PRECONDITION_FAILED
+    # The code alone is not enough: the limits of a virtual host have it, too.
+    return (
+        isinstance(error, pika_exceptions.ChannelClosedByBroker)
+        and error.reply_code == _PRECONDITION_FAILED
+        and "inequivalent arg" in error.reply_text
+    )
 
 
 def describe(error: BaseException, broker: Broker) -> str:
@@ -241,7 +246,7 @@ def describe(error: BaseException, broker: Broker) -> str:
         text = "no heartbeat from the broker in time"
     else:
         text = str(error) or type(error).__name__
-    return broker.without_secrets(" ".join(text.split()))[:300]
+    return " ".join(broker.without_secrets(text).split())[:300]
 
 
 def _cause_of(error: Any) -> Exception:

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from watcher_sync.events import Event
 from watcher_sync.sources.rabbitmq.broker import Broker
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, Failure, NoAnswer, describe
-from watcher_sync.sources.rabbitmq.in_flight import AckLedger, QueuedMessage, RabbitInFlight
+from watcher_sync.sources.rabbitmq.in_flight import AckLedger, QueuedMessage, RabbitInFlight, body_of
 from watcher_sync.sources.rabbitmq.queues import Queue
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 
@@ -172,11 +172,15 @@ class Consumer:
         headers = properties.headers
         deliveries = queue.deliveries(method.redelivered, headers)
         event: Event | None = None
+        refused = ""
         if len(body) > self._max_event_size:
             event, body = self._oversized(body, deliveries), b""
+        else:  # here, so that the limits of the memory count what was decompressed
+            body, refused = body_of(properties, body, self._max_event_size)
         tag = method.delivery_tag
         now = time.monotonic()
-        self._arrived.append(QueuedMessage(queue.position(self._generation, tag, headers), body, deliveries, event))
+        position = queue.position(self._generation, tag, headers)
+        self._arrived.append(QueuedMessage(position, body, deliveries, event, refused))
         self._ledger.add(tag, len(body), now)
         if len(self._arrived) >= self._batch:
             self.flush()
@@ -186,7 +190,10 @@ class Consumer:
             self._hold()
 
     def _on_cancel(self, _frame: Any) -> None:
-        self.lose(f"the broker cancelled the consumer of queue {self._queue.name}: it was deleted, or its node is down")
+        self.lose(
+            f"the broker cancelled the consumer of queue {self._queue.name}: it was deleted, its node is down,"
+            " or consumer_timeout is over"
+        )
 
     def _hold(self) -> None:
         """Wait until less is unsettled; see the top of this module."""
@@ -251,6 +258,8 @@ class QueuePoll:
         self._consumer = consumer
         self._set_lag = set_lag
         self._channel: Channel | None = None
+        self._waited = 0
+        """The messages that waited when nothing consumed them."""
 
     async def run(self, broker: Broker) -> None:
         """Ask every few seconds, until the consumer is lost.
@@ -268,12 +277,21 @@ class QueuePoll:
                     self._connection.ending.set(exc)
             else:
                 self._set_lag(figures.ready)
+                if self._consumer is None:
+                    self._notice_removed(figures)
                 if figures.consumers == 0:
                     why = f"the broker knows no consumer of queue {self._queue.name}"
             if why is not None and self._consumer is not None:
                 self._consumer.lose(why)
                 return
             await asyncio.sleep(_INTERVAL_SECONDS)
+
+    def _notice_removed(self, figures: Figures) -> None:
+        """Report what the queue has lost while nothing consumes it, such as messages that a policy lets expire."""
+        if figures.consumers == 0:
+            if (removed := self._waited - figures.ready) > 0:
+                self._queue.gaps.add(f"the broker removed {removed} messages of queue {self._queue.name}", removed)
+            self._waited = figures.ready
 
     async def ask(self) -> Figures:
         """The figures of this moment.

@@ -12,11 +12,12 @@ import collections
 import heapq
 import threading
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from watcher_sync.events import MAX_PORTION_BYTES, Event
+from watcher_sync.wire import encodings
 
 
 class AckPosition(msgspec.Struct, frozen=True, gc=False):
@@ -151,10 +152,23 @@ class QueuedMessage(msgspec.Struct, frozen=True, gc=False):
 
     position: AckPosition
     body: bytes
+    """Of :func:`body_of`."""
     deliveries: int
     """How often the broker delivered it. A broker that does not count gives 2 for "more than once"."""
     event: Event | None = None
     """Its event, if the body is too large: then ``body`` is empty, and the event has an excerpt."""
+    refused: str = ""
+    """Why the body could not be decompressed; empty: it is as its publisher wrote it."""
+
+
+def body_of(properties: Any, body: bytes, max_size: int) -> tuple[bytes, str]:
+    """The body of a message as its publisher wrote it, and why it could not be decompressed; empty: it could.
+
+    :param properties: of the message, as the library has them.
+    :param max_size: bytes that it may have.
+    """
+    compression = properties.headers.get("compression") if properties.headers else None
+    return encodings.decoded(body, compression, properties.content_encoding, max_size=max_size)
 
 
 class RabbitInFlight:

@@ -3,14 +3,15 @@
 
 Classic and quorum queues are declared as oslo.messaging's notification listener declares the queue of a pool. These are
 a topic exchange, the queue, and a binding ``<topic>.<priority>`` for each topic and priority. An existing queue is
-therefore taken over with the messages in it.
+therefore taken over with the messages in it. The queue is ours, so it is durable: RabbitMQ 4.3 may refuse others.
 
 A queue or exchange that exists with other properties is used as it is, and :attr:`Queue.note` names the difference. One
-that was declared before and is missing was deleted: what was in the queue, or published meanwhile, is lost.
+that is missing later was deleted: what was in it, or published meanwhile, is lost.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -50,13 +51,12 @@ class Queue:
         self._exchange_auto_delete = bool(options["amqp_auto_delete"])
         self._cancels_on_failover = bool(options["enable_cancel_on_failover"])
         self._options = options
+        self._transient = (
+            "a restart of the broker deletes it. Once it is empty, delete it, and the source declares a durable one:"
+            f" rabbitmqctl delete_queue {shlex.quote(name)} --if-empty --vhost {shlex.quote(broker.virtual_host)}"
+        )
 
     # What the types of queues override
-
-    @property
-    def durable(self) -> bool:
-        """Whether the queue survives a restart of the broker."""
-        return self._exchange_durable
 
     @property
     def auto_delete(self) -> bool:
@@ -73,10 +73,10 @@ class Queue:
 
     def deliveries(self, redelivered: bool, headers: Mapping[str, Any] | None) -> int:
         """How often a message was delivered, this time included."""
-        count = headers.get("x-delivery-count") if headers else None
-        if isinstance(count, int):
-            return count + 1
-        return 2 if redelivered else 1
+        # From 4.3 on the second one leaves out what was nacked, and the first one has every delivery before.
+        counts = [headers.get(name) for name in ("x-acquired-count", "x-delivery-count")] if headers else []
+        counted = [count for count in counts if isinstance(count, int)]
+        return max(counted) + 1 if counted else 2 if redelivered else 1
 
     def position(self, generation: int, tag: int, headers: Mapping[str, Any] | None) -> AckPosition:
         """Of a message that was delivered now."""
@@ -157,7 +157,7 @@ class Queue:
 
         The broker names one difference only. So the flags are given as the queue has them, until it names no more.
         """
-        flags = {"durable": self.durable, "auto_delete": self.auto_delete}
+        flags = {"durable": True, "auto_delete": self.auto_delete}
         differences: list[str] = []
         while (difference := await self._try_declaring(connection, flags)) is not None:
             differences.append(difference)
@@ -169,7 +169,8 @@ class Queue:
             return ""
         if self._is_unfit(differences):
             raise UnfitQueue(f"queue {self.name} is no {self.queue_type} queue: {differences[-1]}")
-        return f"queue {self.name} is used as it is: {'; '.join(differences)}"
+        advice = "" if flags["durable"] else f"; {self._transient}"
+        return f"queue {self.name} is used as it is: {'; '.join(differences)}{advice}"
 
     def _is_unfit(self, differences: Sequence[str]) -> bool:
         """Whether the queue cannot be consumed as configured.
@@ -205,10 +206,6 @@ class QuorumQueue(Queue):
     """Durable and replicated; the broker counts the deliveries of each message."""
 
     queue_type = "quorum"
-
-    @property
-    def durable(self) -> bool:
-        return True
 
     def arguments(self) -> dict[str, Any]:
         limits = {

@@ -81,6 +81,14 @@ class RabbitMQSource(SessionSource):
     def _event_of(self, message: QueuedMessage) -> Event:
         if message.event is not None:
             return msgspec.structs.replace(message.event, position=message.position)
+        if message.refused:
+            return envelopes.undecodable(
+                message.body,
+                message.refused,
+                source=self.name,
+                position=message.position,
+                deliveries=message.deliveries,
+            )
         return envelopes.read_body(
             message.body,
             source=self.name,

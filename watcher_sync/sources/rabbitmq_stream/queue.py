@@ -25,7 +25,7 @@ from oslo_log import log as logging
 
 from watcher_sync.sources.cursors import FIRST
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, NoAnswer
-from watcher_sync.sources.rabbitmq.in_flight import AckPosition, QueuedMessage, RabbitInFlight
+from watcher_sync.sources.rabbitmq.in_flight import AckPosition, QueuedMessage, RabbitInFlight, body_of
 from watcher_sync.sources.rabbitmq.queues import Queue
 from watcher_sync.sources.rabbitmq_stream.cursor import (
     NEXT,
@@ -52,7 +52,13 @@ _SEGMENT_RECORDS: Final = 1
 
 class _Found(NamedTuple):
     offset: int
+    properties: Any
     body: bytes
+
+    def message(self, max_size: int) -> QueuedMessage:
+        """As if it had been delivered to be emitted."""
+        body, refused = body_of(self.properties, self.body, max_size)
+        return QueuedMessage(AckPosition(0, 0, self.offset), body, 1, refused=refused)
 
 
 class StreamQueue(Queue):
@@ -60,7 +66,7 @@ class StreamQueue(Queue):
 
     :param source: its name, for the log.
     :param cursor: the stored position; None at the first start.
-    :param identify: returns the id of the event of a body.
+    :param identify: returns the id of the event of a message.
     """
 
     queue_type: ClassVar[str] = "stream"
@@ -73,11 +79,12 @@ class StreamQueue(Queue):
         cursor: RabbitMQCursor | None,
         in_flight: RabbitInFlight,
         progress: StreamProgress,
-        identify: Callable[[bytes], str],
+        identify: Callable[[QueuedMessage], str],
     ) -> None:
         super().__init__(settings.pool, settings.exchange, settings.topics, settings.broker)
         self._source = source
         self._retention = settings.retention
+        self._max_event_size = settings.max_event_size
         self._in_flight = in_flight
         self._progress = progress
         self._identify = identify
@@ -99,11 +106,6 @@ class StreamQueue(Queue):
         """(expected, arrived) offset of each gap that is not explained yet."""
         self._next_at_last_check: int | None = None
         self._was_behind = False
-
-    @property
-    def durable(self) -> bool:
-        """As the broker demands of a stream."""
-        return True
 
     @property
     def auto_delete(self) -> bool:
@@ -144,7 +146,7 @@ class StreamQueue(Queue):
         self._in_flight.drop_unemitted()
         taken = self._in_flight.last_taken
         if taken is not None and taken.position.offset is not None and taken.position.stream == self._stream:
-            self._following, self._after = taken.position.offset + 1, digest_of(self._id_of(taken))
+            self._following, self._after = taken.position.offset + 1, digest_of(self._identify(taken))
             self._arrived = self._stream, taken.position.offset
         else:
             self._arrived = self._progress.acked
@@ -154,9 +156,6 @@ class StreamQueue(Queue):
         else:
             self._next = self._offset if isinstance(self._offset, int) else None
         self._was_behind = False
-
-    def _id_of(self, message: QueuedMessage) -> str:
-        return message.event.id if message.event is not None else self._identify(message.body)
 
     async def _verify(self, connection: BrokerConnection, following: int) -> None:
         """Check that the stream is the one that was read before, and still has the message ``following``."""
@@ -170,7 +169,8 @@ class StreamQueue(Queue):
                 raise NoAnswer(f"the broker does not deliver offset {last_read} of the stream in time")
             self._restart(f"it ends at offset {end}" if end is not None else "it is empty", last_read)
         elif found[0].offset == last_read:
-            if self._after and digest_of(self._identify(found[0].body)) != self._after:
+            message = found[0].message(self._max_event_size)
+            if self._after and digest_of(self._identify(message)) != self._after:
                 self._restart("another event has the offset of the last one that was read", last_read)
         elif found[0].offset > following:
             self._report_removed(following, found[0].offset)
@@ -228,7 +228,7 @@ class StreamQueue(Queue):
         library = channel.library
 
         def on_message(_channel: Any, _method: Any, properties: Any, body: bytes) -> None:
-            found.append(_Found(int(properties.headers[OFFSET_HEADER]), body))
+            found.append(_Found(int(properties.headers[OFFSET_HEADER]), properties, body))
             arrived.set()
 
         def consume(*, callback: Callable[[Any], None]) -> None:

@@ -18,6 +18,7 @@ from oslo_log import log as logging
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.base import IntakeClosed, SourceState, SourceStatus
+from watcher_sync.sources.rabbitmq.in_flight import QueuedMessage
 from watcher_sync.sources.rabbitmq.queues import Queue
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 from watcher_sync.sources.rabbitmq_stream import settings
@@ -32,7 +33,6 @@ from watcher_sync.sources.rabbitmq_stream.cursor import (
 from watcher_sync.sources.rabbitmq_stream.queue import StreamQueue
 from watcher_sync.sources.rabbitmq_stream.settings import RabbitMQStreamSettings
 from watcher_sync.sources.redelivery import Redelivery
-from watcher_sync.wire import envelopes
 
 LOG = logging.getLogger(__name__)
 
@@ -109,8 +109,8 @@ class RabbitMQStreamSource(RabbitMQSource):
         detail = "; ".join(text for text in (status.detail, f"events are lost: {gaps.note}") if text)
         return msgspec.structs.replace(status, detail=detail)
 
-    def _identify(self, body: bytes) -> str:
-        return envelopes.read_body(body, source=self.name, max_size=self.settings.max_event_size).id
+    def _identify(self, message: QueuedMessage) -> str:
+        return self._event_of(message).id
 
     def _emit_again(self, events: Sequence[Event]) -> None:
         try:

@@ -34,6 +34,7 @@ def outlet(**values: Any) -> NatsJetStreamOutlet:
     [
         ("servers", []),
         ("servers", ["http://127.0.0.1"]),
+        ("servers", ["nats://u:a/b@127.0.0.1:4222"]),
         ("stream", "a.b"),
         ("domain", "*"),
         ("subject_prefix", "log.>"),
