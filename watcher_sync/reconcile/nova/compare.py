@@ -30,6 +30,7 @@ from watcher_sync.reconcile.nova.live import (
 )
 from watcher_sync.reconcile.nova.payloads import AggregatePayload, Hypervisor, ServerPayload, ServicePayload
 from watcher_sync.reconcile.nova.selection import Selection
+from watcher_sync.reconcile.nova.sight import ServerUnseen
 from watcher_sync.reconcile.openstack import CloudError
 
 _MAX_CONFIRMED: Final = 1000
@@ -184,10 +185,7 @@ class CloudComparer:
         return self._result
 
     def compare_some(self, server_ids: Iterable[str]) -> NovaComparison:
-        """Compare single servers.
-
-        No list proves here that the account sees all projects, so this is checked before a deletion.
-        """
+        """Compare single servers."""
         base, result = self._base(), self._result
         if self._selection is None:
             self._select_known(base)
@@ -197,7 +195,6 @@ class CloudComparer:
             for server_id in server_ids:
                 self._compare_one(server_id)
             if gone := sum(what.is_gone for what in result.found[before:]):
-                self._api.check_all_projects()
                 self._is_refused(INSTANCE, gone)
         except CloudError as exc:
             result.failures["servers"] = str(exc)
@@ -264,9 +261,13 @@ class CloudComparer:
             self._result.found.append(what)
 
     def _compare_one(self, server_id: str) -> bool:
-        """Ask for one server, and compare it. Returns whether it exists."""
+        """Ask for one server, and compare it. Returns whether it exists, as far as the account sees it."""
         base = self._base()
-        server = self._api.server(server_id)
+        try:
+            server = self._api.server(server_id)
+        except ServerUnseen as exc:
+            self._result.failures["missing servers"] = str(exc)
+            return False
         if server is not None and not server.is_deleted:
             if self._flavors is None:
                 self._list_shared()

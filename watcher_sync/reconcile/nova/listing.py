@@ -11,6 +11,7 @@ Hypervisors are asked at 2.87 or below. From 2.88 on Nova asks each compute for 
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote
@@ -34,7 +35,15 @@ from watcher_sync.reconcile.nova.payloads import (
     ServiceList,
     ServicePayload,
 )
-from watcher_sync.reconcile.openstack import COMPUTE, CloudBadRequest, CloudClient, CloudNotFound, UnreadableAnswer
+from watcher_sync.reconcile.nova.sight import ADMIN_PROBE, PROBE, RULE_OF_ADMINS, ServerUnseen, Sight
+from watcher_sync.reconcile.openstack import (
+    COMPUTE,
+    CloudBadRequest,
+    CloudClient,
+    CloudNotFound,
+    CloudRequestRefused,
+    UnreadableAnswer,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -42,6 +51,8 @@ _HIGHEST: Final = (2, 96)
 _HIGHEST_OF_HYPERVISORS: Final = (2, 87)
 _LIMIT: Final = 1000
 """Servers of a page; Nova's own limit may be lower."""
+_BEGINNING: Final = "1970-01-01T00:00:00Z"
+"""A list of all changes since then has every server, also the deleted ones."""
 _MAX_RESTARTS: Final = 3
 """How often one listing begins again because its marker is gone."""
 _RESIZES: Final = ("resize", "migration")
@@ -112,20 +123,37 @@ class NovaApi:
     def server(self, server_id: str) -> ServerPayload | None:
         """Return one server; None if Nova does not have it.
 
+        404 proves that to an administrator only. To others a list with a filter shows the server, deleted or not, until
+        Nova archives it.
+
+        :raises ServerUnseen: the account does not see whether Nova has it.
         :raises CloudError: it is unknown whether Nova has it.
         """
         try:
             answer: ServerAnswer = self._read(_server, f"/servers/{quote(server_id, safe='')}", {})
+            return answer.server
         except CloudNotFound:
-            return None
-        return answer.server
+            if self.sight.is_admin:
+                return None
+        params = {"all_tenants": "1", "limit": "1", "uuid": server_id, "changes-since": _BEGINNING}
+        page: ServerPage = self._read(_servers, "/servers/detail", params)
+        for server in page.items:
+            if server.id == server_id:
+                return server
+        raise ServerUnseen(f"{COMPUTE} /servers/{server_id}: 404, which proves nothing without {RULE_OF_ADMINS}")
 
-    def check_all_projects(self) -> None:
-        """Check that the account sees the servers of all projects. Otherwise Nova answers 404 for those of others.
+    @functools.cached_property
+    def sight(self) -> Sight:
+        """What the account sees; asked once.
 
-        :raises CloudError: it does not, or this is unknown.
+        :raises CloudError: this is unknown.
         """
-        self._read(_servers, "/servers/detail", {"all_tenants": "1", "limit": "1"})
+        try:
+            page: ServerPage = self._read(_servers, "/servers/detail", ADMIN_PROBE)
+        except CloudRequestRefused:
+            page = self._read(_servers, "/servers/detail", PROBE)
+            return Sight(is_admin=False, has_filters=not page.items)
+        return Sight(is_admin=True, has_filters=not page.items)
 
     def services(self) -> dict[str, ServicePayload]:
         """Return host -> compute service.
