@@ -207,8 +207,10 @@ class NovaApi:
             offset += len(page.server_groups)
             found |= {server: group.id for group in page.server_groups for server in group.members}
 
-    def sources_of_resizes(self) -> dict[str, str]:
+    def sources_of_resizes(self) -> dict[str, str | None]:
         """Return server -> the host that it was resized from, for resizes that are neither confirmed nor reverted.
+
+        None: Nova does not show it.
 
         :raises CloudError: the list cannot be read.
         """
@@ -221,7 +223,7 @@ class NovaApi:
                     continue
                 if one.server_id not in found or found[one.server_id].id < one.id:
                     found[one.server_id] = one
-        return {server: one.source for server, one in found.items() if one.source is not None}
+        return {server: one.source for server, one in found.items()}
 
     def _pages(
         self, decoder: _Decoder[Any], path: str, params: Mapping[str, str], key: str, *, version: str | None = None
