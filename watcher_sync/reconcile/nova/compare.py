@@ -90,7 +90,6 @@ class CloudComparer:
         self._compare_servers()
         if not result.complete and "servers" in result.failures and not result.looked_at:
             raise ReconcileError(f"Nova cannot be listed: {result.failures['servers']}")
-        self._check_sight()
         return result
 
     def _check_sight(self) -> None:
@@ -195,6 +194,7 @@ class CloudComparer:
         if not self._compare_pages(None):
             return
         self._confirm([one for one in known if one.id not in result.looked_at], first)
+        self._check_sight()
         if "servers" not in result.failures:
             result.complete.add(INSTANCE)
 
