@@ -48,8 +48,8 @@ def stage(cloud: Cloud) -> Iterator[Stage]:
     made.act("a-resized", "resize", {"flavorRef": seeded.flavors["large"]})
     made.await_status("a-resized", "VERIFY_RESIZE")
     yield made
-    for server_id in made.servers.values():
-        made.admin.call("DELETE", "nova", f"/v2.1/servers/{server_id}")
+    for name in list(made.servers):
+        made.delete(name)
 
 
 @pytest.fixture

@@ -149,7 +149,8 @@ def test_a_fault_that_nova_shows_no_more_goes_from_a_server_that_has_recovered(
     server = named(cloud, "vm-0").id
     site.reconcile()
     fault = {"fault": {"fault_type": "NoValidHost", "fault_message": "No valid host was found."}}
-    site.write(Upsert("instance", server, "2", fault))
+    site.write(Upsert("instance", server, "3", fault))
+    assert site.model.get("instance", server).fault_type == "NoValidHost"
     cloud.inventory.update_server(server, state=state)
     assert site.reconcile().written == 1
     found = site.model.get("instance", server)
