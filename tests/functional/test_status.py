@@ -16,6 +16,7 @@ import pytest
 from tests.functional.conftest import Broker
 from tests.functional.engine.driving import Installation
 from tests.waiting import deadline
+from watcher_sync.storage.groups.source_status import InventoryRow, write_inventory
 from watcher_sync.testing.nova.cloud import CloudSimulator, write_jsonl
 
 HINT_ALL = "notification_format = versioned"
@@ -123,6 +124,16 @@ def test_notifications_without_the_reconciler_are_a_warning_with_the_reason(site
     assert (status, code) == (1, 1)
     assert details.startswith("[reconcile_nova] enabled is false: ")
     assert "existed before" in details
+
+
+def test_what_the_account_does_not_see_is_a_warning_with_the_rule(site: Installation) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    problem = "unknown: server groups (context_is_admin)"
+    write_inventory(
+        site.store.database, InventoryRow(source="nova", complete_since=now, problem=problem, updated_at=now)
+    )
+    status, found = checked(site)
+    assert (status, found["Nova's inventory"]) == (1, (1, f"nova: {problem}"))
 
 
 def test_a_reconciler_without_an_account_is_a_failure(site: Installation) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tests.real_nova.admin import Admin
-from tests.real_nova.settings import PASSWORD, Site
+from tests.real_nova.settings import AUDITOR, PASSWORD, Site
 
 _CATALOG = {
     "compute": ("nova", "/v2.1"),
@@ -49,7 +49,12 @@ def identity(
     roles = {role["name"]: role["id"] for role in admin.get("keystone", "/v3/roles")["roles"]}
     if "service" not in roles:
         roles["service"] = _create(admin, "role", name="service")
-    grants = {user: ("service", ("admin", "service")), TENANT: (TENANT, ("member", "reader"))}
+    roles["watcher_sync"] = _create(admin, "role", name="watcher_sync")
+    grants = {
+        user: ("service", ("admin", "service")),
+        AUDITOR: ("service", ("watcher_sync",)),
+        TENANT: (TENANT, ("member", "reader")),
+    }
     for name, (project, granted) in grants.items():
         user_id = _create(admin, "user", name=name, domain_id="default", password=PASSWORD)
         for role in granted:

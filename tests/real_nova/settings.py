@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 from tests.real_nova.installation import Programs
@@ -25,6 +26,9 @@ HOSTS = (*COMPUTES, FAR)
 
 PASSWORD = "secret"
 """Of every user. The services listen on loopback only."""
+
+AUDITOR = "auditor"
+"""A user in the project service whose only role is in the documented rules."""
 
 SERVICES = ("keystone", "placement", "glance", "network", "nova", "nova-soft")
 """What listens on a port. The second Nova API deletes softly, resizes to the same host, and ignores quotas."""
@@ -64,6 +68,7 @@ class Site:
 
 def write_settings(site: Site) -> None:
     """Write all files."""
+    _rules_file(site).write_text(documented_rules())
     write_config(site, "keystone", keystone(site))
     write_config(site, "placement", _placement(site))
     write_config(site, "glance-api", _glance(site))
@@ -80,6 +85,18 @@ def write_settings(site: Site) -> None:
         "database": {"connection": site.databases["nova_cell2"]},
     }
     write_config(site, "cell2", cell)
+
+
+def documented_rules() -> str:
+    """The policy file for an account that is no administrator, as our documentation has it."""
+    _, _, rest = (Path(__file__).parents[2] / "doc/source/admin/nova.rst").read_text().partition('   "os_compute_api:')
+    lines = f'   "os_compute_api:{rest}'.splitlines()
+    return "\n".join(line.strip() for line in takewhile(lambda line: not line or line.startswith("   "), lines))
+
+
+def _rules_file(site: Site) -> Path:
+    """The policy file of Nova and Placement."""
+    return site.path("etc") / "rules.yaml"
 
 
 def write_compute(site: Site, host: str, *, formerly: str | None = None) -> None:
@@ -144,6 +161,7 @@ def _placement(site: Site) -> Options:
     return {
         "DEFAULT": {**logging_options(site), "log_file": "placement.log"},
         "api": {"auth_strategy": "keystone"},
+        "oslo_policy": {"policy_file": _rules_file(site)},
         "placement_database": {"connection": site.databases["placement"]},
         "keystone_authtoken": token_check(site),
     }
@@ -191,6 +209,7 @@ def _nova(site: Site) -> Options:
         "database": {"connection": site.databases["nova"]},
         "api_database": {"connection": site.databases["nova_api"]},
         "api": {"auth_strategy": "keystone"},
+        "oslo_policy": {"policy_file": _rules_file(site)},
         "notifications": {
             "notification_format": "versioned",
             **({"notify_on_state_change": site.notify} if site.notify else {}),

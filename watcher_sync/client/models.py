@@ -272,7 +272,7 @@ class Inventory(Document, frozen=True):
     last_complete_at: datetime.datetime | None = None
     """When everything was last compared with the live system."""
     problem: str = ""
-    """Why the last comparison was not complete; empty if it was."""
+    """Why the last comparison was not complete, and what is hidden; else empty."""
 
 
 class Drift(Document, frozen=True):

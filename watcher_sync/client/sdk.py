@@ -37,8 +37,13 @@ class WatcherSyncResource(resource.Resource):
     """A document of the API. All its members are attributes and keys, also those of the kinds of plugins.
 
     A name has ``_`` where the member has ``-``, and a further ``_`` where the SDK has a method of the name, such as
-    ``items_``. Times are ISO 8601 text.
+    ``items_``. Times are ISO 8601 text. An attribute that the document lacks is None: the API hides some fields from
+    projects, such as ``host``.
     """
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("_"):
+            raise AttributeError(name)
 
 
 Condition = Mapping[str, Any] | Callable[[WatcherSyncResource | None], Any]

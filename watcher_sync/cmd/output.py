@@ -80,6 +80,8 @@ def print_report(report: Report) -> None:
     )
     for resource, why in report.failures.items():
         print(escaped(f"{report.scope}: {resource} could not be listed: {why}"), file=sys.stderr)
+    for what, why in report.unknown.items():
+        print(escaped(f"{report.scope}: unknown: {what} ({why})"), file=sys.stderr)
     for entity, why in report.refused_writes.items():
         print(escaped(f"{report.scope}: {entity} cannot be stored: {why}"), file=sys.stderr)
 

@@ -59,6 +59,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     failures: Mapping[str, str] = {}
     """Resource -> why it could not be listed."""
+    unknown: Mapping[str, str] = {}
+    """What the live system does not show, although the lists are complete -> why."""
 
     def refused_share(self, kind: str) -> str:
         """Return the refused deletions of a kind as text, such as ``3 of 5``; without ``sizes`` only their number."""

@@ -67,7 +67,8 @@ INVENTORY: schemas.Schema = {
         "complete_since": schemas.nullable(schemas.TIME) | {"description": "When it became complete."},
         "last_complete_at": schemas.nullable(schemas.TIME)
         | {"description": "When everything was last compared with the live system."},
-        "problem": schemas.STRING | {"description": "Why the last comparison was not complete; empty if it was."},
+        "problem": schemas.STRING
+        | {"description": "Why the last comparison was not complete, and what is hidden; else empty."},
     },
 }
 

@@ -33,6 +33,7 @@ from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, SchemaMissing, SourceError, StorageError, WatcherSyncError
 from watcher_sync.sources.base import Source
 from watcher_sync.storage.database.database import narrow_charset, translated, url_of
+from watcher_sync.storage.groups.source_status import list_inventories
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.writing.journal import first_since
 from watcher_sync.storage.writing.store import Store
@@ -135,7 +136,7 @@ class Checks(upgradecheck.UpgradeCommands):
         return Result(Code.WARNING, " ".join(warnings)) if warnings else Result(Code.SUCCESS)
 
     def inventory(self) -> Result:
-        """Where Nova's notifications are received, its API is asked for what they do not tell."""
+        """Where Nova's notifications are received, its API is asked for what they do not tell, and shows everything."""
         if not self._nova_sources():
             return Result(Code.SUCCESS, _NO_NOVA)
         if not self._conf[reconcile_nova.GROUP].enabled:
@@ -144,7 +145,11 @@ class Checks(upgradecheck.UpgradeCommands):
             cloud_account.require_account(self._conf, reconcile_nova.GROUP)
         except ConfigError as exc:
             return Result(Code.FAILURE, escaped(str(exc)))
-        return Result(Code.SUCCESS)
+        try:
+            found = list_inventories(self._store.database) if self._store is not None else []
+        except StorageError as exc:
+            return Result(Code.WARNING, escaped(f"The inventories cannot be read: {exc}"))
+        return _warn([escaped(f"{one.source}: {one.problem}") for one in found if one.problem])
 
     def _nova_sources(self) -> list[str]:
         """The names of the enabled sources that receive Nova's notifications."""

@@ -8,5 +8,6 @@
 ``payloads``    The answers of Nova's API, as far as the model uses them
 ``reconciler``  The reconciler ``nova``: complete runs, and runs of changes and doubtful servers
 ``selection``   What the options leave out of the comparison. Pure functions
+``sight``       What the account does not see, although Nova answers
 ``writer``      Writes what a listing found, unless an event wrote it meanwhile, and restores servers
 """

@@ -11,6 +11,7 @@ import datetime
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
+from msgspec import UNSET
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ReconcileError
@@ -30,11 +31,22 @@ from watcher_sync.reconcile.nova.live import (
 )
 from watcher_sync.reconcile.nova.payloads import AggregatePayload, Hypervisor, ServerPayload, ServicePayload
 from watcher_sync.reconcile.nova.selection import Selection
+from watcher_sync.reconcile.nova.sight import (
+    RULE_OF_ADMINS,
+    RULE_OF_FILTERS,
+    RULE_OF_HOSTS,
+    RULE_OF_SOURCES,
+    RULE_OF_SPECS,
+    ServerUnseen,
+    Sight,
+)
 from watcher_sync.reconcile.nova.writer import NovaDivergence
 from watcher_sync.reconcile.openstack import CloudError
 
 _MAX_CONFIRMED: Final = 1000
 """Servers that one run asks for because a list lacks them."""
+_MAX_SHOWN: Final = 10
+"""Hosts that a text names."""
 _RESIZED: Final = "resized"
 _IN_RESIZE: Final = "resize"
 """How the task states begin during which Nova moves a server between two hosts."""
@@ -59,7 +71,7 @@ class CloudComparer:
         self._result = NovaComparison()
         self._flavors: Flavors | None = None
         self._groups: Mapping[str, str] | None = None
-        self._sources: Mapping[str, str] | None = None
+        self._sources: Mapping[str, str | None] | None = None
         self._sources_wanted = True
         self._selection: Selection | None = None
         self._lists_hypervisors = False
@@ -80,6 +92,16 @@ class CloudComparer:
         if not result.complete and "servers" in result.failures and not result.looked_at:
             raise ReconcileError(f"Nova cannot be listed: {result.failures['servers']}")
         return result
+
+    def _check_sight(self) -> None:
+        """Note what the account does not see."""
+        sight = self._sight()
+        if sight is None:
+            return
+        if not sight.has_filters:
+            self._result.failures["soft-deleted servers"] = f"Nova drops the filter without the rule {RULE_OF_FILTERS}"
+        if not sight.is_admin:
+            self._result.unknown["server groups and private flavors of other projects"] = RULE_OF_ADMINS
 
     def compare_hosts(self) -> NovaComparison:
         """Compare all hosts and aggregates.
@@ -138,6 +160,7 @@ class CloudComparer:
                 result.found.append(what)
             if not service.forced_down:
                 result.states[host] = service.state == "up"
+        self._note_several(hypervisors or {})
         known = [node for node in _all(base.view, NODE, ComputeNode) if selection.has_host(node.id)]
         result.sizes[NODE] = len(known)
         missing = [n for n in known if n.id not in services and n.registered]
@@ -147,6 +170,13 @@ class CloudComparer:
             result.found += [base.gone(node, NODE) for node in gone]
         if "services" not in result.failures and hypervisors is not None:
             result.complete.add(NODE)
+
+    def _note_several(self, hypervisors: Mapping[str, list[Hypervisor]]) -> None:
+        """Note the hosts with several hypervisors, because a host of the model has the name and uuid of one."""
+        hosts = [host for host, found in hypervisors.items() if len(found) > 1 and self._chosen().has_host(host)]
+        if hosts:
+            what = f"name, uuid and type of the hypervisors of {len(hosts)} hosts that have several"
+            self._result.unknown[what] = ", ".join(sorted(hosts)[:_MAX_SHOWN])
 
     def _compare_aggregates(self, base: Base, aggregates: Mapping[str, AggregatePayload]) -> None:
         selection = self._chosen()
@@ -173,6 +203,7 @@ class CloudComparer:
             return
         if self._is_absent(INSTANCE, ""):
             self._confirm([one for one in known if one.id not in result.looked_at], first)
+        self._check_sight()
         if "servers" not in result.failures:
             result.complete.add(INSTANCE)
 
@@ -193,10 +224,7 @@ class CloudComparer:
         return self._result
 
     def compare_some(self, server_ids: Iterable[str]) -> NovaComparison:
-        """Compare single servers.
-
-        No list proves here that the account sees all projects, so this is checked before a deletion.
-        """
+        """Compare single servers."""
         base, result = self._base(), self._result
         if self._selection is None:
             self._select_known(base)
@@ -206,7 +234,6 @@ class CloudComparer:
             for server_id in server_ids:
                 self._compare_one(server_id)
             if gone := sum(what.is_gone for what in result.found[before:]):
-                self._api.check_all_projects()
                 self._is_refused(INSTANCE, gone)
         except CloudError as exc:
             result.failures["servers"] = str(exc)
@@ -295,13 +322,21 @@ class CloudComparer:
     def _divergence(self, server: ServerPayload, base: Base) -> NovaDivergence | None:
         known = base.view.get(INSTANCE, server.id)
         model = known if isinstance(known, Instance) else None
-        facets = instance_facets(server, model, self._flavors, self._groups) | self._resize(server, model)
-        return base.diverging(INSTANCE, server.id, facets)
+        if server.host is UNSET:
+            self._result.unknown["hosts of servers"] = RULE_OF_HOSTS
+        if server.hides_extra_specs:
+            self._result.unknown["extra specs of servers"] = RULE_OF_SPECS
+        facets = instance_facets(server, model, self._flavors, self._groups_for(server, model))
+        return base.diverging(INSTANCE, server.id, facets | self._resize(server, model))
 
     def _compare_one(self, server_id: str) -> bool:
-        """Ask for one server, and compare it. Returns whether it exists."""
+        """Ask for one server, and compare it. Returns whether it exists, as far as the account sees it."""
         base = self._base()
-        server = self._api.server(server_id)
+        try:
+            server = self._api.server(server_id)
+        except ServerUnseen as exc:
+            self._result.failures["missing servers"] = str(exc)
+            return False
         if server is not None and not server.is_deleted:
             if self._flavors is None:
                 self._list_shared()
@@ -360,7 +395,23 @@ class CloudComparer:
             self._sources = self._listed("migrations", self._api.sources_of_resizes)
         if self._sources is None or server.id not in self._sources:
             return {}
-        return resize_facet(self._sources[server.id])
+        source = self._sources[server.id]
+        if source is None:
+            self._result.unknown["source hosts of resizes"] = RULE_OF_SOURCES
+            return {}
+        return resize_facet(source)
+
+    def _groups_for(self, server: ServerPayload, model: Instance | None) -> Mapping[str, str] | None:
+        """Return server -> server group; None if it is unknown whether this server has left its group."""
+        groups = self._groups
+        if groups is None or server.id in groups or model is None or model.server_group is None:
+            return groups
+        sight = self._sight()
+        return groups if sight is not None and sight.is_admin else None
+
+    def _sight(self) -> Sight | None:
+        """Return what the account sees; None if that cannot be asked, which is noted."""
+        return self._listed("account", lambda: self._api.sight)
 
     def _list_shared(self) -> None:
         """List what servers share: flavors and server groups."""

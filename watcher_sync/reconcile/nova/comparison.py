@@ -56,6 +56,8 @@ class NovaComparison(msgspec.Struct, kw_only=True):
     found: list[NovaDivergence] = []
     failures: dict[str, str] = {}
     """Resource -> why it could not be listed."""
+    unknown: dict[str, str] = {}
+    """What Nova does not show -> why, such as the rule that hides it from the account."""
     complete: set[str] = set()
     """Kinds whose entities were all compared."""
     sizes: dict[str, int] = {}

@@ -12,6 +12,7 @@ Hypervisors are asked at 2.87 or below. From 2.88 on Nova asks each compute for 
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
@@ -28,7 +29,14 @@ from watcher_sync.reconcile.nova.payloads import (
     ServerPayload,
     ServicePayload,
 )
-from watcher_sync.reconcile.openstack import COMPUTE, CloudClient, CloudNotFound, UnreadableAnswer
+from watcher_sync.reconcile.nova.sight import ADMIN_PROBE, PROBE, RULE_OF_ADMINS, ServerUnseen, Sight
+from watcher_sync.reconcile.openstack import (
+    COMPUTE,
+    CloudClient,
+    CloudNotFound,
+    CloudRequestRefused,
+    UnreadableAnswer,
+)
 from watcher_sync.reconcile.openstack_json import UNDECODABLE, decode
 from watcher_sync.reconcile.openstack_pages import by_marker, by_offset
 
@@ -36,6 +44,8 @@ _HIGHEST: Final = (2, 96)
 _HIGHEST_OF_HYPERVISORS: Final = (2, 87)
 _LIMIT: Final = 1000
 """Servers of a page; Nova's own limit may be lower."""
+_BEGINNING: Final = "1970-01-01T00:00:00Z"
+"""A list of all changes since then has every server, also the deleted ones."""
 _RESIZES: Final = ("resize", "migration")
 """Types of migrations that hold the source host until they are confirmed."""
 
@@ -103,20 +113,39 @@ class NovaApi:
     def server(self, server_id: str) -> ServerPayload | None:
         """Return one server; None if Nova does not have it, or if it is unreadable, which is noted.
 
+        404 proves that to an administrator only. To others a list with a filter shows the server, deleted or not, until
+        Nova archives it.
+
+        :raises ServerUnseen: the account does not see whether Nova has it.
         :raises CloudError: it is unknown whether Nova has it.
         """
         try:
             answer = self._read(f"/servers/{quote(server_id, safe='')}", {})
+            return self._one(answer.get("server", msgspec.Raw(b"null")), server_id)
         except CloudNotFound:
-            return None
-        return next(iter(self._decoded(_SERVER, [answer.get("server", msgspec.Raw(b"null"))], server_id)), None)
+            if self.sight.is_admin:
+                return None
+        params = {"all_tenants": "1", "limit": "1", "uuid": server_id, "changes-since": _BEGINNING}
+        for entry in self._entries("/servers/detail", "servers", params)[0]:
+            if _id_of(entry, "id") == server_id:
+                return self._one(entry, server_id)
+        raise ServerUnseen(f"{COMPUTE} /servers/{server_id}: 404, which proves nothing without {RULE_OF_ADMINS}")
 
-    def check_all_projects(self) -> None:
-        """Check that the account sees the servers of all projects. Otherwise Nova answers 404 for those of others.
+    def _one(self, entry: msgspec.Raw, server_id: str) -> ServerPayload | None:
+        return next(iter(self._decoded(_SERVER, [entry], server_id)), None)
 
-        :raises CloudError: it does not, or this is unknown.
+    @functools.cached_property
+    def sight(self) -> Sight:
+        """What the account sees; asked once.
+
+        :raises CloudError: this is unknown.
         """
-        self._read("/servers/detail", {"all_tenants": "1", "limit": "1"})
+        try:
+            shown, _ = self._entries("/servers/detail", "servers", ADMIN_PROBE)
+        except CloudRequestRefused:
+            shown, _ = self._entries("/servers/detail", "servers", PROBE)
+            return Sight(is_admin=False, has_filters=not shown)
+        return Sight(is_admin=True, has_filters=not shown)
 
     def services(self) -> dict[str, ServicePayload]:
         """Return host -> compute service.
@@ -169,8 +198,10 @@ class NovaApi:
         groups = by_offset(f"{COMPUTE} {path}", read, lambda group: _id_of(group, "id"))
         return {server: one.id for one in self._decoded(_SERVER_GROUP, groups) for server in one.members}
 
-    def sources_of_resizes(self) -> dict[str, str]:
+    def sources_of_resizes(self) -> dict[str, str | None]:
         """Return server -> the host that it was resized from, for resizes that are neither confirmed nor reverted.
+
+        None: Nova does not show it.
 
         :raises CloudError: the list cannot be read.
         """
@@ -183,7 +214,7 @@ class NovaApi:
                     continue
                 if one.server_id not in found or found[one.server_id].id < one.id:
                     found[one.server_id] = one
-        return {server: one.source for server, one in found.items() if one.source is not None}
+        return {server: one.source for server, one in found.items()}
 
     def _pages(
         self, kind: _Kind[T], path: str, member: str, params: Mapping[str, str], *, version: str | None = None,

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 
-from watcher_sync.handlers.nova.facets import shared
+from watcher_sync.handlers.nova.facets import NO_FAULT, shared
 from watcher_sync.model.entities import Aggregate as KnownAggregate
 from watcher_sync.model.entities import ComputeNode, Instance
 from watcher_sync.model.kinds import Entity, kind_of
@@ -234,10 +234,9 @@ def _tags(server: ServerPayload) -> list[str] | UnsetType:
 
 
 def _fault(server: ServerPayload, known: Instance | None) -> dict[str, Any]:
-    """Return the fault of a server in the state error; an empty fault if it has left that state."""
+    """Return the fault of a server in the state error. In another state Nova shows none: an old fault is over."""
     if server.state != _ERROR:
-        has_left = known is not None and known.state == _ERROR and known.fault_message is not None
-        return {"fault_type": None, "fault_message": None} if has_left else {}
+        return NO_FAULT
     if server.fault is UNSET or server.fault is None:
         return {}
     message = server.fault.message

@@ -84,6 +84,12 @@ class ServerPayload(msgspec.Struct, gc=False, kw_only=True):
         return self.state == "deleted" or self.status == "DELETED"
 
     @property
+    def hides_extra_specs(self) -> bool:
+        """Whether its flavor is shown without extra specs; before 2.47 a flavor is not shown."""
+        flavor = self.flavor
+        return isinstance(flavor, EmbeddedFlavor) and flavor.name is not UNSET and flavor.extra_specs is UNSET
+
+    @property
     def is_known(self) -> bool:
         """Whether Nova could read the server's cell."""
         return self.state is not UNSET

@@ -143,11 +143,12 @@ class NovaReconciler(Reconciler):
             problem = "; ".join(f"{what}: {why}" for what, why in sorted(report.failures.items()))
             refused = ", ".join(f"{report.refused_share(kind)} {kind}" for kind in sorted(report.refused_deletes))
             problem = problem or (f"the delete guard refuses deletions: {refused}" if refused else "")
-            self._record(began + run.api.clock_skew, problem)
+            unknown = "; ".join(f"{what} ({why})" for what, why in sorted(report.unknown.items()))
+            self._record(began + run.api.clock_skew, problem, unknown)
         return report
 
-    def _record(self, began: datetime.datetime, problem: str) -> None:
-        """Store how a complete run ended.
+    def _record(self, began: datetime.datetime, problem: str, unknown: str = "") -> None:
+        """Store how a complete run ended, and what Nova does not show.
 
         :param began: by Nova's clock, which the listing of changes compares with.
         """
@@ -158,10 +159,12 @@ class NovaReconciler(Reconciler):
             complete_since=old.complete_since if problem else old.complete_since or now,
             last_complete_at=old.last_complete_at if problem else now,
             changes_since=old.changes_since if problem else began,
-            problem=problem,
+            problem="; ".join(filter(None, (problem, unknown and f"unknown: {unknown}"))),
             updated_at=now,
         )
         write_inventory(database, new)
+        if unknown and old.problem != new.problem:
+            LOG.warning("Nova does not show everything of the inventory of %s: %s", SCOPE, unknown)
         if old.complete_since is None and new.complete_since is not None:
             LOG.info("The inventory of %s is complete", SCOPE)
 
@@ -290,6 +293,7 @@ class _Run:
             requests=self.api.requests,
             seconds=time.monotonic() - self._began,
             failures=comparison.failures,
+            unknown=comparison.unknown,
         )
 
     def _lasting(self, found: Sequence[NovaDivergence]) -> list[NovaDivergence]:

@@ -173,7 +173,7 @@ class InventoryRow(msgspec.Struct, frozen=True, kw_only=True):
     changes_since: datetime.datetime | None = None
     """The time from which on the system is to be asked for changes: the begin of the last comparison."""
     problem: str = ""
-    """Why the last comparison was not complete; empty if it was."""
+    """Why the last comparison was not complete, and what is hidden; else empty."""
     updated_at: datetime.datetime
 
 

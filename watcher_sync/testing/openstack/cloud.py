@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import pathlib
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import yaml
 
@@ -19,6 +19,15 @@ from watcher_sync.testing.openstack.identity import DOMAIN, PASSWORD, REGION, US
 from watcher_sync.testing.openstack.inventory import Inventory
 from watcher_sync.testing.openstack.messages import Request, ServiceType
 from watcher_sync.testing.openstack.placement import Placement
+
+RULES: Final = frozenset(
+    {"os-aggregates:index", "os-extended-server-attributes", "os-hypervisors:list-detail", "os-migrations:index",
+     "os-migrations:index:host", "os-server-groups:index", "os-services:list", "servers:allow_all_filters",
+     "servers:detail:get_all_tenants"}
+)  # fmt: skip
+"""The rules by which an account without the role admin sees as much as one can. Others are not simulated."""
+
+User = Literal["admin", "demo", "auditor"]
 
 
 class FakeOpenStack:
@@ -59,9 +68,11 @@ class FakeOpenStack:
         self.faults = Faults[Action, Request]()
         self.requests = OpenStackRequests()
         self._identity = Identity(self.inventory, lifetime=token_lifetime, endpoints=self._endpoints)
+        self.rules = set(RULES)
+        """Nova's rules that the user ``auditor`` passes, without ``os_compute_api:``."""
         self._compute = Compute(
             self.inventory, self._identity, max_limit=max_limit, max_version=max_microversion,
-            enforce_scope=enforce_scope, rpc_timeout=rpc_timeout,
+            enforce_scope=enforce_scope, rpc_timeout=rpc_timeout, rules=self.rules,
         )  # fmt: skip
         self._placement = Placement(self.inventory, self._identity, enforce_scope=enforce_scope)
         self.identity = self._listener("identity", self._identity.serve, host)
@@ -108,14 +119,15 @@ class FakeOpenStack:
 
     def options(
         self,
-        user: Literal["admin", "demo"] = "admin",
+        user: User = "admin",
         *,
         credential: Literal["password", "application_credential"] = "password",
         scope: Literal["project", "system"] = "project",
     ) -> dict[str, str]:
         """The options of keystoneauth, as the configuration file and ``clouds.yaml`` name them.
 
-        :param user: ``demo`` may not list services, hypervisors, aggregates and the servers of others.
+        :param user: ``demo`` may not list services, hypervisors, aggregates and the servers of others. ``auditor`` may
+            do what :attr:`rules` name.
         :param scope: of a password; an application credential is for its project.
         """
         one = USERS[user]
@@ -137,15 +149,13 @@ class FakeOpenStack:
             return {**options, "system_scope": "all"}
         return {**options, "project_name": one.project, "project_domain_name": DOMAIN["name"]}
 
-    def connect_options(self, user: Literal["admin", "demo"] = "admin", **more: Any) -> dict[str, Any]:
+    def connect_options(self, user: User = "admin", **more: Any) -> dict[str, Any]:
         """The arguments of ``openstack.connect``; more are those of :meth:`options`."""
         auth = self.options(user, **more)
         return {"auth_type": auth.pop("auth_type"), "auth": auth, "region_name": REGION, "load_yaml_config": False,
                 "load_envvars": False}  # fmt: skip
 
-    def clouds_yaml(
-        self, path: pathlib.Path | str, *, name: str = "fake", user: Literal["admin", "demo"] = "admin", **more: Any
-    ) -> str:
+    def clouds_yaml(self, path: pathlib.Path | str, *, name: str = "fake", user: User = "admin", **more: Any) -> str:
         """Write a ``clouds.yaml`` with one cloud, and return its path; more are arguments of :meth:`options`."""
         auth = self.options(user, **more)
         cloud = {"auth_type": auth.pop("auth_type"), "auth": auth, "region_name": REGION, "identity_api_version": "3"}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, Final
 
 from watcher_sync.testing.openstack import microversions
@@ -12,7 +12,7 @@ from watcher_sync.testing.openstack.computes import Computes, RpcTimeout
 from watcher_sync.testing.openstack.identity import Identity, Token
 from watcher_sync.testing.openstack.inventory import Inventory
 from watcher_sync.testing.openstack.messages import ApiError, Request, Response, json_response, not_found
-from watcher_sync.testing.openstack.paging import Call
+from watcher_sync.testing.openstack.paging import Call, refused
 from watcher_sync.testing.openstack.servers import Servers
 
 LOWEST: Final = (2, 1)
@@ -34,6 +34,7 @@ class Compute:
         max_version: microversions.Version,
         enforce_scope: bool,
         rpc_timeout: float,
+        rules: Container[str],
     ) -> None:
         self._inventory = inventory
         self._identity = identity
@@ -41,11 +42,11 @@ class Compute:
         self._max_version = max_version
         self._enforce_scope = enforce_scope
         self._rpc_timeout = rpc_timeout
+        self._rules = rules
         servers = Servers(inventory)
         computes = Computes(inventory)
-        api = "os_compute_api:"
         self._routes: list[_Route] = [
-            (path.split("/"), function, policy and api + policy)
+            (path.split("/"), function, policy)
             for path, function, policy in (
                 ("/servers/detail", servers.detail, ""),
                 ("/servers", servers.index, ""),
@@ -56,7 +57,7 @@ class Compute:
                 ("/os-hypervisors/{id}", computes.hypervisor, "os-hypervisors:show"),
                 ("/os-aggregates", computes.aggregates, "os-aggregates:index"),
                 ("/os-aggregates/{id}", computes.aggregate, "os-aggregates:show"),
-                ("/os-server-groups", computes.server_groups, "os-server-groups:index:all_projects"),
+                ("/os-server-groups", computes.server_groups, "os-server-groups:index"),
                 ("/os-migrations", computes.migrations, "os-migrations:index"),
                 ("/os-availability-zone", computes.zones, ""),
                 ("/os-availability-zone/detail", computes.zones_detail, "os-availability-zone:detail"),
@@ -85,7 +86,9 @@ class Compute:
         version = microversions.parse(request.headers, "compute", LOWEST, self._max_version, legacy=LEGACY)
         answered = microversions.answered("compute", version, LEGACY)
         try:
-            response = self._route(path.removeprefix("/v2.1"), Call(request, token, version, self._max_limit))
+            response = self._route(
+                path.removeprefix("/v2.1"), Call(request, token, version, self._max_limit, self._rules)
+            )
         except ApiError as exc:
             if isinstance(exc, RpcTimeout):
                 time.sleep(self._rpc_timeout)
@@ -102,9 +105,9 @@ class Compute:
             if call.request.method != "GET":
                 raise ApiError(405, "The fake cloud serves no writes. Change its inventory instead.")
             if not path.startswith("/flavors"):
-                self._check_scope(call.token, policy or "os_compute_api:servers:detail")
-            if policy and not call.token.user.is_admin:
-                raise ApiError(403, f"Policy doesn't allow {policy} to be performed.")
+                self._check_scope(call.token, policy or "servers:detail")
+            if policy and not call.can(policy):
+                raise refused(policy)
             with self._inventory.lock:
                 self._inventory.refresh()
             return function(call, *ids)
@@ -112,7 +115,7 @@ class Compute:
 
     def _check_scope(self, token: Token, policy: str) -> None:
         if token.scope != "project" and (self._enforce_scope or not token.scope):
-            raise ApiError(403, f"Policy doesn't allow {policy} to be performed.")
+            raise refused(policy)
 
     def _version(self, request: Request) -> dict[str, Any]:
         return {

@@ -70,10 +70,15 @@ class Computes:
         return json_response({"aggregate": _aggregate(aggregate, call)})
 
     def server_groups(self, call: Call) -> Response:
-        """Those of all projects, whether the request says so or not; no link names the next page."""
-        begin = int(call.request.last("offset") or 0)
+        """Those of all projects, whether the request says so or not; no link names the next page.
+
+        Others than administrators see those of their project, whatever the rules say.
+        """
+        begin, user = int(call.request.last("offset") or 0), call.token.user
         with self._inventory.lock:
-            found = list(self._inventory.server_groups.values())[begin : begin + call.limit()]
+            groups = self._inventory.server_groups.values()
+            seen = [group for group in groups if user.is_admin or group.project_id == user.project_id]
+        found = seen[begin : begin + call.limit()]
         return json_response({"server_groups": [_server_group(group, call) for group in found]})
 
     def migrations(self, call: Call) -> Response:
@@ -109,7 +114,9 @@ class Computes:
         return json_response({"availabilityZoneInfo": shown})
 
     def flavors_detail(self, call: Call) -> Response:
-        items = [_flavor(flavor, call) for flavor in list(self._inventory.flavors.values())]
+        sees_private = call.token.user.is_admin and call.request.last("is_public") == "None"
+        flavors = list(self._inventory.flavors.values())
+        items = [_flavor(flavor, call) for flavor in flavors if flavor.is_public or sees_private]
         shown, link = page(call, "flavors/detail", items)
         return json_response(_linked({"flavors": shown}, "flavors_links", link))
 
@@ -245,6 +252,8 @@ def _migration(migration: Migration, call: Call) -> dict[str, Any]:
         "old_instance_type_id": 1, "new_instance_type_id": 1, "created_at": naive(migration.created_at),
         "updated_at": naive(migration.updated_at),
     }  # fmt: skip
+    if not call.can("os-migrations:index:host"):
+        shown |= dict.fromkeys(("source_compute", "source_node", "dest_compute", "dest_node"))
     if call.version >= (2, 23):
         shown["migration_type"] = migration.migration_type
     if call.version >= (2, 59):
@@ -267,8 +276,8 @@ def _flavor(flavor: Flavor, call: Call) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "id": flavor.id, "name": flavor.name, "ram": flavor.memory_mb, "disk": flavor.root_gb,
         "swap": flavor.swap_mb or (0 if call.version >= (2, 75) else ""),
-        "OS-FLV-EXT-DATA:ephemeral": flavor.ephemeral_gb, "vcpus": flavor.vcpus, "os-flavor-access:is_public": True,
-        "links": call.links(f"flavors/{flavor.id}"),
+        "OS-FLV-EXT-DATA:ephemeral": flavor.ephemeral_gb, "vcpus": flavor.vcpus,
+        "os-flavor-access:is_public": flavor.is_public, "links": call.links(f"flavors/{flavor.id}"),
     }  # fmt: skip
     if call.version < (2, 102):
         shown |= {"OS-FLV-DISABLED:disabled": False, "rxtx_factor": 1.0}

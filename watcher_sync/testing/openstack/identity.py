@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keystone v3: versions, tokens with their scope and expiry, the catalog, and projects.
 
-Two users exist. ``admin`` has the role admin in the project ``admin`` and on the system. ``demo`` has the role member
-in the project ``demo``. Both have the password ``secret`` and an application credential.
+Three users exist. The user ``admin`` has the role admin in the project ``admin`` and on the system. The user ``demo``
+has the role member in the project ``demo``. The user ``auditor`` has a role in the project ``service``, which some of
+Nova's rules name. All have the password ``secret`` and an application credential.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ USERS: Final = {
              ("admin", "member", "reader"), "3f1e5d7c9b8a4f6e8d2c0b4a6f8e1d3c", "admin-credential-secret"),
         User("c2d90e1fa5b84f0a9e4d3b7206f8e152", "demo", "1f0e9d8c7b6a5f4e9d3c2b1a0f9e8d7c", "demo",
              ("member", "reader"), "4a2f6e8d0c9b5a7f9e3d1c5b7a9f2e4d", "demo-credential-secret"),
+        User("d3ea1f20b6c9501baf5e4c8317a9f263", "auditor", "2a1f0e9d8c7b6f5eae4d2c1b0a9f8e7d", "service",
+             ("auditor",), "5b3a7f9e1dac6b8aaf4e2d6c8ba03f5e", "auditor-credential-secret"),
     )
 }  # fmt: skip
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Container
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -19,6 +20,12 @@ class Call(NamedTuple):
     token: Token
     version: Version
     max_limit: int
+    rules: Container[str] = ()
+    """Nova's rules that the user ``auditor`` passes, without ``os_compute_api:``."""
+
+    def can(self, rule: str) -> bool:
+        """Whether a policy lets the caller do this."""
+        return self.token.user.is_admin or (self.token.user.name == "auditor" and rule in self.rules)
 
     def limit(self) -> int:
         """The size of the page. :raises ApiError: 400 for what is no number."""
@@ -47,6 +54,11 @@ class Call(NamedTuple):
         """Those of one thing."""
         base = self.request.base
         return [{"rel": "self", "href": f"{base}/v2.1/{path}"}, {"rel": "bookmark", "href": f"{base}/{path}"}]
+
+
+def refused(rule: str) -> ApiError:
+    """The answer to what a rule of Nova's does not allow."""
+    return ApiError(403, f"Policy doesn't allow os_compute_api:{rule} to be performed.")
 
 
 def page(

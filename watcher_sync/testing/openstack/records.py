@@ -34,6 +34,7 @@ class Flavor(msgspec.Struct, frozen=True, kw_only=True):
     ephemeral_gb: int = 0
     swap_mb: int = 0
     extra_specs: Mapping[str, str] = {}
+    is_public: bool = True
 
 
 class ServerFault(msgspec.Struct, frozen=True, kw_only=True):

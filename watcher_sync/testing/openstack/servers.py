@@ -17,7 +17,7 @@ import msgspec
 
 from watcher_sync.testing.openstack.inventory import Inventory
 from watcher_sync.testing.openstack.messages import ApiError, Response, not_found
-from watcher_sync.testing.openstack.paging import Call, is_true
+from watcher_sync.testing.openstack.paging import Call, is_true, refused
 from watcher_sync.testing.openstack.records import Server
 from watcher_sync.testing.openstack.server_views import STATUSES, ServerViews, View, basic, status, view_of
 
@@ -34,7 +34,10 @@ _FILTERS: Final = frozenset(
      "sort_key", "status", "tags", "tags-any", "task_state", "tenant_id", "terminated_at", "user_id", "uuid",
      "vm_state"}
 )  # fmt: skip
-_ADMIN_ONLY: Final = frozenset({"deleted", "host", "node", "soft_deleted", "tenant_id", "project_id", "vm_state"})
+_ADMIN_ONLY: Final = frozenset(
+    {"deleted", "host", "node", "soft_deleted", "tenant_id", "project_id", "uuid", "vm_state"}
+)
+"""Filters that Nova drops silently unless the rule ``servers:allow_all_filters`` is passed."""
 
 Test = Callable[[Server], bool]
 
@@ -70,7 +73,7 @@ class Servers:
 
     @staticmethod
     def _view(call: Call, *, one: bool = False) -> View:
-        return view_of(call.request.base, call.version, admin=call.token.user.is_admin, one=one)
+        return view_of(call.request.base, call.version, admin=call.can("os-extended-server-attributes"), one=one)
 
     @staticmethod
     def _list(call: Call, path: str, found: list[Server], encoded: list[bytes]) -> Response:
@@ -103,6 +106,8 @@ class Servers:
             if marked is None:
                 raise ApiError(400, f"marker [{marker}] not found")
         keys = [_sort_field(key) for key in call.request.query.get("sort_key", ())]
+        if not call.token.user.is_admin and (admins := sorted({"host", "node"}.intersection(keys))):
+            raise ApiError(403, f"Only administrators can sort servers by {admins[0]}")
         directions = list(call.request.query.get("sort_dir", ())) or ["desc"]
         if not {"asc", "desc"}.issuperset(directions):
             raise ApiError(400, "Invalid input received: Unknown sort direction, must be 'desc' or 'asc'")
@@ -162,7 +167,8 @@ def _tests(call: Call) -> list[Test]:
     :raises ApiError: 400 for a filter that Nova does not know, 403 for what only an administrator may see.
     """
     request, user = call.request, call.token.user
-    query = {name: values for name, values in request.query.items() if user.is_admin or name not in _ADMIN_ONLY}
+    has_all = call.can("servers:allow_all_filters")
+    query = {name: values for name, values in request.query.items() if has_all or name not in _ADMIN_ONLY}
     for name in query:
         if name not in _FILTERS and not name.startswith("_") and call.version >= (2, 75):
             raise ApiError(400, f"'{name}' does not match any of the regexes: '^_'")
@@ -170,9 +176,8 @@ def _tests(call: Call) -> list[Test]:
     _add_time_tests(tests, call)
     _add_deleted_tests(tests, query)
     if is_true(request.last("all_tenants")) or request.last("all_tenants") == "":
-        if not user.is_admin:
-            policy = "os_compute_api:servers:detail:get_all_tenants"
-            raise ApiError(403, f"Policy doesn't allow {policy} to be performed.")
+        if not call.can("servers:detail:get_all_tenants"):
+            raise refused("servers:detail:get_all_tenants")
         _add_equal(tests, query, "tenant_id", "project_id")
         _add_equal(tests, query, "project_id", "project_id")
     else:

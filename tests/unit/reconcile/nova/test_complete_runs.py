@@ -9,6 +9,7 @@ import itertools
 import pytest
 
 from tests.nova_sites import NovaSite, truth
+from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.groups.source_status import read_inventory
 from watcher_sync.testing.openstack import Do, FakeOpenStack, Flavor, Request, Server, ServerFault, forbidden
 
@@ -159,6 +160,22 @@ def test_a_fault_comes_with_the_error_and_goes_with_it(site: NovaSite, cloud: Fa
     cloud.inventory.update_server(server, state="active")
     site.reconcile()
     assert site.model.get("instance", server).fault_message is None
+
+
+@pytest.mark.parametrize("state", ["active", "building", "stopped", "resized", "soft-delete", "shelved_offloaded"])
+def test_a_fault_that_nova_shows_no_more_goes_from_a_server_that_has_recovered(
+    site: NovaSite, cloud: FakeOpenStack, state: str
+):
+    server = named(cloud, "vm-0").id
+    site.reconcile()
+    fault = {"fault": {"fault_type": "NoValidHost", "fault_message": "No valid host was found."}}
+    site.write(Upsert("instance", server, "3", fault))
+    assert site.model.get("instance", server).fault_type == "NoValidHost"
+    cloud.inventory.update_server(server, state=state)
+    assert site.reconcile().written == 1
+    found = site.model.get("instance", server)
+    assert (found.fault_type, found.fault_message) == (None, None)
+    assert site.reconcile().written == 0
 
 
 def test_the_id_of_a_flavor_that_exists_no_more_is_unknown(site: NovaSite, cloud: FakeOpenStack):
