@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists servers, hosts, aggregates, flavors and migrations from Nova's API.
 
-Pages go by marker. A page is the last one if it has no link to a next one. Only server groups go by offset.
+Pages go by marker. A page is the last one if it has no link to a next one, and no server that is being built. Only
+server groups go by offset.
 
 Each entry is decoded by itself. One that is unreadable is left out and noted, so that it costs itself alone.
 
@@ -46,6 +47,7 @@ _LIMIT: Final = 1000
 """Servers of a page; Nova's own limit may be lower."""
 _BEGINNING: Final = "1970-01-01T00:00:00Z"
 """A list of all changes since then has every server, also the deleted ones."""
+_BUILDING: Final = b'"building"'
 _RESIZES: Final = ("resize", "migration")
 """Types of migrations that hold the source host until they are confirmed."""
 
@@ -230,7 +232,9 @@ class NovaApi:
             return self._entries(path, member, {**params, **more}, version)
 
         def next_marker(page: tuple[list[msgspec.Raw], bool]) -> str | None:
-            entries, has_next = page
+            entries, has_link = page
+            # Nova counts a server twice whose request to build it has become a server, and the page has no link then.
+            has_next = has_link or (kind is _SERVER and any(_BUILDING in bytes(one) for one in entries))
             return next(filter(None, (_id_of(one, kind.key) for one in reversed(entries))), None) if has_next else None
 
         for entries, _ in by_marker(f"{COMPUTE} {path}", read, next_marker, refused):

@@ -234,3 +234,16 @@ def test_groups_that_move_again_and_again_are_unknown_and_said(grouped: NovaSite
     assert list(report.failures) == ["server groups"]
     assert "its entries move while they are listed" in report.failures["server groups"]
     assert grouped.instances() == before
+
+
+def test_a_page_that_counts_a_server_twice_has_no_link_and_is_not_the_last(site: NovaSite, cloud: FakeOpenStack):
+    first = list(cloud.inventory.servers)[-1]
+    cloud.inventory.update_server(first, state="building", host=None, node=None)
+
+    def cut(document: dict[str, Any]) -> None:
+        if any(one["id"] == first for one in document["servers"]):
+            document.pop("servers_links", None)
+
+    cloud.fail(rewritten(cut), path=SERVERS, count=None)
+    assert site.reconcile().complete
+    assert site.instances().keys() == truth(cloud).keys()
