@@ -63,7 +63,7 @@ INTERNAL = {
     "watcher_sync.backoff": {"doubled"},
     "watcher_sync.handlers.sortable": {"UTC", "check_times"},
     "watcher_sync.wire.envelopes": {"read_cloud_event", "text_of", "unread"},
-    "watcher_sync.wire.json": {"BadJson", "MAX_DEPTH", "check_tree", "decode", "join"},
+    "watcher_sync.wire.json": {"BadJson", "HalfPair", "MAX_DEPTH", "check_tree", "decode", "join", "with_whole_pairs"},
     "watcher_sync.model.kinds": {
         "RESERVED_FIELDS",
         "RESERVED_PLURALS",

@@ -27,7 +27,7 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
     wanted.discard("")
     if not wanted:
         return text
-    return re.sub("|".join(map(_pattern, sorted(wanted, key=len, reverse=True))), "***", text)
+    return re.compile("|".join(map(_pattern, sorted(wanted, key=len, reverse=True)))).sub("***", text)
 
 
 def _pattern(secret: str) -> str:
