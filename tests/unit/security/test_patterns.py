@@ -28,6 +28,7 @@ from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.handlers.nova.payloads import reason
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
+from watcher_sync.sources.scrubbing import without_secrets
 from watcher_sync.wire.envelopes import read_body, read_message
 
 HUGE = 500_000
@@ -285,10 +286,19 @@ def test_the_patterns_of_the_dispatch_take_a_time_that_grows_as_the_type() -> No
         assert (attack := is_slow(pattern, "match")) is None, f"{pattern.pattern!r}: {attack}"
 
 
+@pytest.mark.parametrize("secret", ["a", "aaaa/a@a", "%%25", "+ /" * 20])
+def test_a_password_is_searched_in_a_time_that_grows_as_the_text(secret: str) -> None:
+    for text in ("%25" * (HUGE // 3), "a" * HUGE, "%" * HUGE, "%2525" * (HUGE // 5) + "61"):
+        assert seconds(lambda text=text: without_secrets(text, [secret])) < LIMIT_SECONDS  # type: ignore[misc]
+
+
+MADE_OF_OTHERS = ("watcher_sync.dispatch", "watcher_sync.api.http.validation", "watcher_sync.sources.scrubbing")
+
+
 def test_no_module_makes_patterns_in_another_way() -> None:
     for name, tree in modules():
         compiled = [v for v in vars(importlib.import_module(name)).values() if isinstance(v, re.Pattern)]
-        if name in ("watcher_sync.dispatch", "watcher_sync.api.http.validation"):  # the tests above have these patterns
+        if name in MADE_OF_OTHERS:  # the tests above have these patterns
             continue
         count = sum(isinstance(n, ast.Attribute) and ast.unparse(n) == "re.compile" for n in ast.walk(tree))
         assert count == len(compiled), f"{name}: re.compile outside of the module's own names"
