@@ -11,6 +11,8 @@
 ``notify``               Notifications about syncs and drifts, for listeners on the message bus
 ``nova``                 The reconciler of Nova: hosts, aggregates and servers of one cloud
 ``openstack``            Authenticated access to the APIs of an OpenStack cloud, as raw JSON
+``openstack_account``    The account that a section names, and where its cloud has each service
+``openstack_errors``     The failures of requests to an OpenStack cloud
 ``openstack_listing``    A reconciler that only lists, for the services of OpenStack clouds
 ``openstack_transport``  Limits the size of the answers of OpenStack's APIs
 ``plugins``              The installed reconcilers and capacity providers: entry points

@@ -13,9 +13,10 @@ from watcher_sync.conf import cloud_account
 from watcher_sync.reconcile.base import Context
 from watcher_sync.reconcile.listing import ListingReconciler
 from watcher_sync.reconcile.openstack import CloudClient as CloudClient
-from watcher_sync.reconcile.openstack import CloudError as CloudError
-from watcher_sync.reconcile.openstack import CloudRequestRefused as CloudRequestRefused
-from watcher_sync.reconcile.openstack import OpenStackCloud, UnreadableAnswer
+from watcher_sync.reconcile.openstack import OpenStackCloud
+from watcher_sync.reconcile.openstack_errors import CloudError as CloudError
+from watcher_sync.reconcile.openstack_errors import CloudRequestRefused as CloudRequestRefused
+from watcher_sync.reconcile.openstack_errors import UnreadableAnswer
 
 
 class OpenStackReconciler(ListingReconciler):

@@ -30,7 +30,7 @@ from watcher_sync.reconcile.nova.live import (
 )
 from watcher_sync.reconcile.nova.payloads import AggregatePayload, Hypervisor, ServerPayload, ServicePayload
 from watcher_sync.reconcile.nova.selection import Selection
-from watcher_sync.reconcile.openstack import CloudError
+from watcher_sync.reconcile.openstack_errors import CloudError
 
 _MAX_CONFIRMED: Final = 1000
 """Servers that one run asks for because a list lacks them."""

@@ -34,7 +34,8 @@ from watcher_sync.reconcile.nova.payloads import (
     ServiceList,
     ServicePayload,
 )
-from watcher_sync.reconcile.openstack import COMPUTE, CloudBadRequest, CloudClient, CloudNotFound, UnreadableAnswer
+from watcher_sync.reconcile.openstack import COMPUTE, CloudClient
+from watcher_sync.reconcile.openstack_errors import CloudBadRequest, CloudNotFound, UnreadableAnswer
 
 LOG = logging.getLogger(__name__)
 

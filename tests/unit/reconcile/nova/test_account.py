@@ -13,7 +13,8 @@ from openstack.config import loader
 from tests.waiting import deadline
 from watcher_sync.assembly import process
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.reconcile.openstack import CloudError, OpenStackCloud
+from watcher_sync.reconcile.openstack import OpenStackCloud
+from watcher_sync.reconcile.openstack_errors import CloudError
 
 PASSWORD = """
 [reconcile_nova]
