@@ -29,7 +29,7 @@ from oslo_log import log as logging
 from watcher_sync.accounts import cause_of, share_between_threads
 from watcher_sync.backoff import Backoff
 from watcher_sync.conf import cloud_account, reconcile_nova
-from watcher_sync.reconcile.openstack_account import make_account
+from watcher_sync.reconcile.openstack_account import make_account, settle_region
 from watcher_sync.reconcile.openstack_errors import (
     AWAY,
     DEFAULT_PAUSE_SECONDS,
@@ -85,7 +85,7 @@ class OpenStackCloud:
         """
         cloud_account.register_auth_opts(conf, group)
         cloud_account.require_account(conf, group)
-        self._group = group
+        self.section = group
         self._account = make_account(conf, group)
         share_between_threads(self._account.session.auth)
         self._versions = versions
@@ -108,7 +108,7 @@ class OpenStackCloud:
             self._logged[service] = kind
             address = _ADDRESS.search(str(error))
             known = f"{address[0]}: {cause}" if address and cause else " ".join(str(error).split())
-            LOG.warning("[%s] %s: %s", self._group, self.asked(service, error), known)
+            LOG.warning("[%s] %s: %s", self.section, self.asked(service, error), known)
 
     def asked(self, service: str, error: Exception) -> str:
         """Return which service a failed request was to: ``keystone``, which the library asks for a token, or this."""
@@ -274,8 +274,15 @@ class CloudClient:
         return response
 
     def _adapter(self, service: str) -> Any:
+        """:raises CloudError: the catalogue does not have the service in one region."""
         if service not in self._adapters:
-            self._adapters[service] = self._cloud.adapter(service)
+            adapter = self._cloud.adapter(service)
+            section = self._cloud.section
+            problem = self._guarded(service, lambda: settle_region(adapter, section))
+            if problem:
+                self._look_up_again(service)
+                raise CloudUnavailable(f"{service}: {problem}")
+            self._adapters[service] = adapter
         return self._adapters[service]
 
     def _guarded(self, service: str, call: Callable[[], Any]) -> Any:

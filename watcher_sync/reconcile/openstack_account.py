@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The account that a section names, as a session of keystoneauth. Nothing is contacted.
+"""The account that a section names, as a session of keystoneauth, and the region that it asks.
 
 openstacksdk is imported when an account is made: the import is slow.
 """
@@ -69,3 +69,42 @@ def make_account(conf: cfg.ConfigOpts, name: str) -> Account:
         raise ConfigError(f"[{name}] {missing}: not set; auth_type needs these options") from None
     except (exceptions.ClientException, sdk_exceptions.SDKException) as exc:
         raise ConfigError(f"[{name}] {shown(str(exc))}") from None
+
+
+def settle_region(adapter: Any, section: str) -> str:
+    """Have an adapter ask one region, whatever the order of the catalogue, which differs from token to token.
+
+    :param adapter: of keystoneauth. It may ask Keystone for a token.
+    :returns: why there is not exactly one region; empty if there is.
+    """
+    get_access = getattr(adapter.session.auth, "get_access", None)
+    if adapter.endpoint_override or get_access is None:  # the configuration names the endpoint
+        return ""
+    catalog = get_access(adapter.session).service_catalog
+    wanted = [adapter.interface] if isinstance(adapter.interface, str) else list(adapter.interface or ["public"])
+    regions = {
+        each.region_name for one in wanted for each in _endpoints(catalog, adapter, one, adapter.region_name or None)
+    }
+    if len(regions) == 1:
+        adapter.region_name = regions.pop()
+        return ""
+    if regions:
+        return f"the catalogue has it in the regions {', '.join(sorted(regions))}: set [{section}] region_name"
+    missing = f"the catalogue has no endpoint of it for {', '.join(wanted)}"
+    if adapter.region_name:
+        missing += f" in the region {adapter.region_name}"
+    known: dict[str, set[str]] = {}
+    for each in _endpoints(catalog, adapter, None, None):
+        known.setdefault(str(each.region_name), set()).add(str(each.interface))
+    has = ", ".join(f"{region} ({', '.join(sorted(found))})" for region, found in sorted(known.items()))
+    return f"{missing}; it has {has or 'none'}"
+
+
+def _endpoints(catalog: Any, adapter: Any, interface: str | None, region: str | None) -> list[Any]:
+    """Return the endpoints of an adapter's service, of this interface and region; None: of all."""
+    named = {"service_type": adapter.service_type, "service_name": adapter.service_name}
+    try:
+        found: list[Any] = catalog.get_endpoint_data_list(**named, interface=interface, region_name=region)
+    except ValueError:  # of the library, if several types of the service have no such endpoint
+        return []
+    return found
