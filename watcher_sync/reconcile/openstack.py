@@ -304,6 +304,10 @@ class CloudClient:
             if exc.http_status == 429:
                 raise RateLimited(what, float(exc.retry_after or DEFAULT_PAUSE_SECONDS)) from None
             raise CloudUnavailable(what, 0.0 if exc.http_status in AWAY else None) from None
+        except ksa.DiscoveryFailure as exc:  # of Keystone's versions; those of other services are optional
+            self._cloud.log_failure("keystone", exc)
+            why = cause_of(exc) or shown(str(exc.__context__ or exc))
+            raise CloudUnavailable(f"keystone: it does not name its versions: {why}") from None
         except ksa.EndpointNotFound:
             self._look_up_again(service)
             raise CloudUnavailable(f"{service}: the catalogue has no endpoint of it") from None

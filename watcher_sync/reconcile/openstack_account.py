@@ -20,6 +20,9 @@ from watcher_sync.reconcile.openstack_errors import shown
 _APP_NAME: Final = "watcher-sync"
 """The name in the ``User-Agent`` of the requests."""
 
+_TOKENS: Final = "/auth/tokens"
+"""The path of tokens below Keystone's address."""
+
 
 class Account(msgspec.Struct, frozen=True):
     """An authenticated session, and the place of each service in the catalogue."""
@@ -47,6 +50,7 @@ def make_account(conf: cfg.ConfigOpts, name: str) -> Account:
             if lack := lack_of(cloud):
                 raise ConfigError(f"[{name}] {lack}")
             session = cloud.get_session()
+            _check_session(session, name)
             limit_answers(session)
             return Account(
                 session=session,
@@ -61,6 +65,7 @@ def make_account(conf: cfg.ConfigOpts, name: str) -> Account:
         auth = loading.load_auth_from_conf_options(conf, name)
         cloud_account.require_options(conf, name)
         session = loading.load_session_from_conf_options(conf, name, auth=auth, app_name=_APP_NAME)
+        _check_session(session, name)
         limit_answers(session)
         where = {"interface": group.valid_interfaces, "region_name": group.region_name}
         return Account(session=session, where=lambda service: {"service_type": service, **where})
@@ -69,6 +74,12 @@ def make_account(conf: cfg.ConfigOpts, name: str) -> Account:
         raise ConfigError(f"[{name}] {missing}: not set; auth_type needs these options") from None
     except (exceptions.ClientException, sdk_exceptions.SDKException) as exc:
         raise ConfigError(f"[{name}] {shown(str(exc))}") from None
+
+
+def _check_session(session: Any, name: str) -> None:
+    """:raises ConfigError: the library could not send a request, or not to Keystone."""
+    if (getattr(session.auth, "auth_url", None) or "").rstrip("/").endswith(_TOKENS):
+        raise ConfigError(f"[{name}] auth_url: it ends with {_TOKENS}; it is to be Keystone's, which ends with /v3")
 
 
 def settle_region(adapter: Any, section: str) -> str:

@@ -83,6 +83,11 @@ def test_a_missing_option_of_the_account_is_named(read):
         OpenStackCloud(read(PASSWORD.replace("auth_url", "#auth_url")))
 
 
+def test_the_address_of_the_tokens_is_not_that_of_keystone(read):
+    with pytest.raises(ConfigError, match=r"^\[reconcile_nova\] auth_url: it ends with /auth/tokens; "):
+        OpenStackCloud(read(PASSWORD.replace("9/v3", "9/v3/auth/tokens/")))
+
+
 @pytest.mark.parametrize("value", ["#password", "password =\n#"])
 def test_an_account_without_password_is_refused_before_the_first_request(read, value):
     with pytest.raises(ConfigError, match=r"^\[reconcile_nova\] password: not set; auth_type = password needs it$"):
