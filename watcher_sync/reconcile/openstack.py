@@ -321,3 +321,6 @@ class CloudClient:
                 self._look_up_again(service)
             is_cut = isinstance(exc, ksa.ConnectFailure | ksa.UnknownConnectionError)
             raise CloudUnavailable(f"{asked}: {reason}", 0.0 if is_cut else None) from None
+        except OSError as exc:  # of a file of the account that is not there any more
+            self._cloud.log_failure(service, exc)
+            raise CloudUnavailable(f"{service}: {shown(str(exc))}") from None

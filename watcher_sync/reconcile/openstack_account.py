@@ -6,6 +6,7 @@ openstacksdk is imported when an account is made: the import is slow.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -80,6 +81,15 @@ def _check_session(session: Any, name: str) -> None:
     """:raises ConfigError: the library could not send a request, or not to Keystone."""
     if (getattr(session.auth, "auth_url", None) or "").rstrip("/").endswith(_TOKENS):
         raise ConfigError(f"[{name}] auth_url: it ends with {_TOKENS}; it is to be Keystone's, which ends with /v3")
+    cert = [session.cert] if isinstance(session.cert, str) else list(session.cert or ())
+    verify = session.verify if isinstance(session.verify, str) else None
+    for option, path in (("cafile", verify), *zip(("certfile", "keyfile"), cert, strict=False)):
+        try:
+            if path is not None and not os.path.isdir(path):
+                with open(path, "rb"):
+                    pass
+        except OSError as exc:
+            raise ConfigError(f"[{name}] {option}: {path}: {exc.strerror}") from None
 
 
 def settle_region(adapter: Any, section: str) -> str:
