@@ -10,10 +10,11 @@ If Keystone answers 401 to the request for its versions, the library repeats tha
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Final
 
 
 def share_between_threads(auth: Any) -> None:
@@ -51,6 +52,24 @@ def cause_of(error: BaseException) -> str:
             found = inner.strerror
         inner = inner.__cause__ or inner.__context__
     return found
+
+
+def tls_cause_of(error: BaseException) -> str:
+    """What TLS refuses, without the names of hosts that the messages of the library have; empty if it is unknown."""
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, ssl.SSLCertVerificationError):
+            is_host = inner.verify_code in _WRONG_HOST
+            why = "it is for another host" if is_host else inner.verify_message
+            return f"the certificate cannot be verified: {why}"
+        if isinstance(inner, ssl.SSLError) and inner.reason:
+            return f"TLS: {inner.reason}"
+        inner = inner.__cause__ or inner.__context__
+    return ""
+
+
+_WRONG_HOST: Final = (62, 64)
+"""X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL, whose messages name the host."""
 
 
 class _Alone:

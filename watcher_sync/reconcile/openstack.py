@@ -21,12 +21,13 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.accounts import cause_of, share_between_threads
+from watcher_sync.accounts import cause_of, share_between_threads, tls_cause_of
 from watcher_sync.backoff import Backoff
 from watcher_sync.conf import cloud_account, reconcile_nova
 from watcher_sync.reconcile.openstack_account import make_account, settle_region
@@ -170,8 +171,24 @@ class CloudClient:
         supported: Microversion | None = getattr(data, "max_microversion", None)
         if supported is None:
             self._look_up_again(service)
-            raise CloudUnavailable(f"{service}: the service is unavailable, or does not name its microversions", 0.0)
+            raise self._undiscovered(service)
         return supported
+
+    def _undiscovered(self, service: str) -> CloudError:
+        """Return why no microversions are found: the library passes over the failures of its requests for them.
+
+        :raises CloudError: the endpoint cannot be reached.
+        """
+        adapter = self._adapter(service)
+        url = self._guarded(service, lambda: adapter.get_endpoint(skip_discovery=True)) or ""
+        response = self._request(service, url, None, None)
+        path = urlsplit(url).path or "/"
+        if response.status_code == 404:  # the service is not there: no CloudNotFound, which is of a resource
+            return CloudUnavailable(f"{service} {path}: 404", 0.0)
+        if response.status_code >= 400:
+            return error_of(service, path, response)
+        kind = response.headers.get("Content-Type", "without a type")
+        return CloudUnavailable(f"{service} {path}: it does not name its microversions; it answers {shown(kind)}", 0.0)
 
     def get(
         self, service: str, path: str, *, params: Mapping[str, Any] | None = None, microversion: str | None = None
@@ -313,8 +330,7 @@ class CloudClient:
             raise CloudUnavailable(f"{service}: the catalogue has no endpoint of it") from None
         except ksa.ClientException as exc:
             self._cloud.log_failure(service, exc)
-            # The text of an error of TLS names hosts.
-            reason = "" if isinstance(exc, ksa.SSLError) else cause_of(exc)
+            reason = tls_cause_of(exc) if isinstance(exc, ksa.SSLError) else cause_of(exc)
             reason = reason or type(exc).__name__
             asked = self._cloud.asked(service, exc)
             if asked == service and isinstance(exc, ksa.ConnectFailure | ksa.ConnectTimeout):
