@@ -41,7 +41,8 @@ Related options: ``auth_type``.
         help="""
 The region whose services are asked.
 
-Unset: the region of ``cloud``, or the first one in the catalogue.
+Unset: the region of ``cloud``, or the only one in the catalogue. A run fails if the catalogue has the service in
+several regions, because its order changes from token to token.
 """,
     ),
     cfg.ListOpt(

@@ -12,6 +12,8 @@
 ``notify``               Notifications about syncs and drifts, for listeners on the message bus
 ``nova``                 The reconciler of Nova: hosts, aggregates and servers of one cloud
 ``openstack``            Authenticated access to the APIs of an OpenStack cloud, as raw JSON
+``openstack_account``    The account that a section names, and where its cloud has each service
+``openstack_errors``     The failures of requests to an OpenStack cloud
 ``openstack_json``       JSON as the services of OpenStack write it
 ``openstack_listing``    A reconciler that only lists, for the services of OpenStack clouds
 ``openstack_pages``      The pages of OpenStack's lists, while entries come and go

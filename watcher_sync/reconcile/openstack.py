@@ -8,7 +8,7 @@ Each failure has a type of its own. A client repeats a request after a cut conne
 waits if a service asks for a pause. It reads the catalogue again if an endpoint may have moved. keystoneauth
 renews expired tokens.
 
-A failure's message has no address, because ``/readyz`` shows it. The log has it.
+The log has the address of a failure; its message has none.
 
 openstacksdk is imported when an account is made: the import is slow.
 """
@@ -17,26 +17,36 @@ from __future__ import annotations
 
 import collections
 import datetime
-import email.utils
 import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.accounts import cause_of, lack_of, share_between_threads
+from watcher_sync.accounts import cause_of, share_between_threads, tls_cause_of
 from watcher_sync.backoff import Backoff
 from watcher_sync.conf import cloud_account, reconcile_nova
-from watcher_sync.exceptions import ConfigError, ReconcileError
+from watcher_sync.reconcile.openstack_account import make_account, settle_region
+from watcher_sync.reconcile.openstack_errors import (
+    AWAY,
+    DEFAULT_PAUSE_SECONDS,
+    AnswerTooLarge,
+    CloudError,
+    CloudRequestRefused,
+    CloudUnavailable,
+    RateLimited,
+    UnreadableAnswer,
+    date_of,
+    error_of,
+    shown,
+)
 from watcher_sync.reconcile.openstack_json import UNDECODABLE, decode
 
 LOG = logging.getLogger(__name__)
-
-_APP_NAME: Final = "watcher-sync"
-"""The name in the ``User-Agent`` of the requests."""
 
 COMPUTE: Final = "compute"
 PLACEMENT: Final = "placement"
@@ -49,60 +59,10 @@ _MAX_RETRIES: Final = 5
 """Failed requests in a row to one service that a run repeats."""
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _MAX_PAUSE_SECONDS: Final = 4.0
-_DEFAULT_PAUSE_SECONDS: Final = 1.0
-_AWAY: Final = (502, 503, 504)
 _LEAST_SKEW: Final = datetime.timedelta(seconds=2)
-_MAX_SHOWN: Final = 200
-"""Characters of an error message that are shown."""
+_ADDRESS: Final = re.compile(r"https?://[^/\s]+")
 
 T = TypeVar("T")
-
-
-class CloudError(ReconcileError):
-    """A request to the cloud failed.
-
-    :ivar retry_after: seconds after which another attempt makes sense; None: in this run none makes sense.
-    """
-
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-
-
-class CloudUnavailable(CloudError):
-    """The service cannot be reached, does not answer in time, or answers with a server error."""
-
-
-class CloudRequestRefused(CloudError):
-    """The account may not do this: 401 or 403."""
-
-
-class RateLimited(CloudError):
-    """The service asks for a pause."""
-
-
-class CloudNotFound(CloudError):
-    """The resource does not exist: 404."""
-
-
-class CloudBadRequest(CloudError):
-    """The service rejects the request, such as a marker that does not exist any more: 400."""
-
-
-class UnreadableAnswer(CloudError):
-    """The answer is not the JSON that the API documents."""
-
-
-class AnswerTooLarge(CloudError):
-    """The body of the answer exceeds the limit."""
-
-
-class _Account(msgspec.Struct, frozen=True):
-    """An authenticated session, and the place of each service in the catalogue."""
-
-    session: Any
-    where: Callable[[str], Mapping[str, Any]]
-    """Service -> the arguments of an adapter that find its endpoint."""
 
 
 class OpenStackCloud:
@@ -127,8 +87,8 @@ class OpenStackCloud:
         """
         cloud_account.register_auth_opts(conf, group)
         cloud_account.require_account(conf, group)
-        self._group = group
-        self._account = _account(conf, group)
+        self.section = group
+        self._account = make_account(conf, group)
         share_between_threads(self._account.session.auth)
         self._versions = versions
         self.monotonic = monotonic
@@ -150,7 +110,7 @@ class OpenStackCloud:
             self._logged[service] = kind
             address = _ADDRESS.search(str(error))
             known = f"{address[0]}: {cause}" if address and cause else " ".join(str(error).split())
-            LOG.warning("[%s] %s: %s", self._group, self.asked(service, error), known)
+            LOG.warning("[%s] %s: %s", self.section, self.asked(service, error), known)
 
     def asked(self, service: str, error: Exception) -> str:
         """Return which service a failed request was to: ``keystone``, which the library asks for a token, or this."""
@@ -212,8 +172,24 @@ class CloudClient:
         supported: Microversion | None = getattr(data, "max_microversion", None)
         if supported is None:
             self._look_up_again(service)
-            raise CloudUnavailable(f"{service}: the service is unavailable, or does not name its microversions", 0.0)
+            raise self._undiscovered(service)
         return supported
+
+    def _undiscovered(self, service: str) -> CloudError:
+        """Return why no microversions are found: the library passes over the failures of its requests for them.
+
+        :raises CloudError: the endpoint cannot be reached.
+        """
+        adapter = self._adapter(service)
+        url = self._guarded(service, lambda: adapter.get_endpoint(skip_discovery=True)) or ""
+        response = self._request(service, url, None, None)
+        path = urlsplit(url).path or "/"
+        if response.status_code == 404:  # the service is not there: no CloudNotFound, which is of a resource
+            return CloudUnavailable(f"{service} {path}: 404", 0.0)
+        if response.status_code >= 400:
+            return error_of(service, path, response)
+        kind = response.headers.get("Content-Type", "without a type")
+        return CloudUnavailable(f"{service} {path}: it does not name its microversions; it answers {shown(kind)}", 0.0)
 
     def get(
         self, service: str, path: str, *, params: Mapping[str, Any] | None = None, microversion: str | None = None
@@ -275,7 +251,7 @@ class CloudClient:
             return body
         if response.status_code == 404 and self._has_moved(service):
             raise CloudUnavailable(f"{service}: 404 at its endpoint", 0.0)
-        raise _error(service, path, response)
+        raise error_of(service, path, response)
 
     def _has_moved(self, service: str) -> bool:
         """Whether nothing of a service is found, not even its root, so that its endpoint is looked up again."""
@@ -309,15 +285,22 @@ class CloudClient:
             extra["microversion"] = microversion
         response = self._guarded(service, lambda: adapter.get(path, raise_exc=False, **extra))
         self._cloud.note_success(service)
-        if (date := _date(response.headers.get("Date"))) is not None:
+        if (date := date_of(response.headers.get("Date"))) is not None:
             # The answer that took the shortest time says it best.
             skew = date - datetime.datetime.now(datetime.UTC)
             self._skews[service] = max(skew, self._skews.get(service, skew))
         return response
 
     def _adapter(self, service: str) -> Any:
+        """:raises CloudError: the catalogue does not have the service in one region."""
         if service not in self._adapters:
-            self._adapters[service] = self._cloud.adapter(service)
+            adapter = self._cloud.adapter(service)
+            section = self._cloud.section
+            problem = self._guarded(service, lambda: settle_region(adapter, section))
+            if problem:
+                self._look_up_again(service)
+                raise CloudUnavailable(f"{service}: {problem}")
+            self._adapters[service] = adapter
         return self._adapters[service]
 
     def _guarded(self, service: str, call: Callable[[], Any]) -> Any:
@@ -333,124 +316,28 @@ class CloudClient:
         except AnswerTooLarge as exc:
             raise AnswerTooLarge(f"{service} {exc}") from None
         except ksa.HttpError as exc:  # from Keystone, which the library asks for a token
-            what = f"keystone: {exc.http_status}: {_shown(exc.message)}"
+            what = f"keystone: {exc.http_status}: {shown(exc.message)}"
             if exc.http_status in (401, 403):
                 raise CloudRequestRefused(what) from None
             if exc.http_status == 429:
-                raise RateLimited(what, float(exc.retry_after or _DEFAULT_PAUSE_SECONDS)) from None
-            raise CloudUnavailable(what, 0.0 if exc.http_status in _AWAY else None) from None
+                raise RateLimited(what, float(exc.retry_after or DEFAULT_PAUSE_SECONDS)) from None
+            raise CloudUnavailable(what, 0.0 if exc.http_status in AWAY else None) from None
+        except ksa.DiscoveryFailure as exc:  # of Keystone's versions; those of other services are optional
+            self._cloud.log_failure("keystone", exc)
+            why = cause_of(exc) or shown(str(exc.__context__ or exc))
+            raise CloudUnavailable(f"keystone: it does not name its versions: {why}") from None
         except ksa.EndpointNotFound:
             self._look_up_again(service)
             raise CloudUnavailable(f"{service}: the catalogue has no endpoint of it") from None
         except ksa.ClientException as exc:
             self._cloud.log_failure(service, exc)
-            # The text of an error of TLS names hosts.
-            reason = "" if isinstance(exc, ksa.SSLError) else cause_of(exc)
+            reason = tls_cause_of(exc) if isinstance(exc, ksa.SSLError) else cause_of(exc)
             reason = reason or type(exc).__name__
             asked = self._cloud.asked(service, exc)
             if asked == service and isinstance(exc, ksa.ConnectFailure | ksa.ConnectTimeout):
                 self._look_up_again(service)
             is_cut = isinstance(exc, ksa.ConnectFailure | ksa.UnknownConnectionError)
             raise CloudUnavailable(f"{asked}: {reason}", 0.0 if is_cut else None) from None
-
-
-def _account(conf: cfg.ConfigOpts, name: str) -> _Account:
-    """:raises ConfigError: the options name no usable account."""
-    # Imported here: see the module.
-    from keystoneauth1 import exceptions, loading
-    from openstack import exceptions as sdk_exceptions
-    from openstack.config import OpenStackConfig
-
-    from watcher_sync.reconcile.openstack_transport import limit_answers
-
-    group = conf[name]
-    try:
-        if group.cloud:
-            region = {"region_name": group.region_name} if group.region_name else {}
-            config = OpenStackConfig(load_envvars=False, app_name=_APP_NAME)
-            cloud = config.get_one(cloud=group.cloud, api_timeout=group.timeout, **region)
-            if lack := lack_of(cloud):
-                raise ConfigError(f"[{name}] {lack}")
-            session = cloud.get_session()
-            limit_answers(session)
-            return _Account(
-                session=session,
-                where=lambda service: {
-                    "service_type": cloud.get_service_type(service),
-                    "service_name": cloud.get_service_name(service),
-                    "interface": cloud.get_interface(service),
-                    "region_name": cloud.get_region_name(service),
-                    "endpoint_override": cloud.get_endpoint(service),
-                },
-            )
-        auth = loading.load_auth_from_conf_options(conf, name)
-        cloud_account.require_options(conf, name)
-        session = loading.load_session_from_conf_options(conf, name, auth=auth, app_name=_APP_NAME)
-        limit_answers(session)
-        where = {"interface": group.valid_interfaces, "region_name": group.region_name}
-        return _Account(session=session, where=lambda service: {"service_type": service, **where})
-    except exceptions.MissingRequiredOptions as exc:
-        missing = ", ".join(option.dest for option in exc.options)
-        raise ConfigError(f"[{name}] {missing}: not set; auth_type needs these options") from None
-    except (exceptions.ClientException, sdk_exceptions.SDKException) as exc:
-        raise ConfigError(f"[{name}] {_shown(str(exc))}") from None
-
-
-def _seconds(header: str | None, sent: str | None = None) -> float:
-    """Read ``Retry-After``: a number of seconds, or a date.
-
-    :param sent: the header ``Date``, because the date is by the clock of the service.
-    """
-    if header is not None and header.strip().isdecimal():
-        return float(header)
-    until = _date(header)
-    if until is None:
-        return _DEFAULT_PAUSE_SECONDS
-    return max(0.0, (until - (_date(sent) or datetime.datetime.now(datetime.UTC))).total_seconds())
-
-
-def _date(header: str | None) -> datetime.datetime | None:
-    """Read a date of HTTP; None if there is none."""
-    try:
-        date = email.utils.parsedate_to_datetime(header or "")
-    except ValueError:
-        return None
-    return date if date.tzinfo is not None else date.replace(tzinfo=datetime.UTC)  # its zone is -0000
-
-
-def _error(service: str, path: str, response: Any) -> CloudError:
-    status, header = response.status_code, response.headers.get("Retry-After")
-    if status == 429 or (status in _AWAY and header is not None):
-        pause = _seconds(header, response.headers.get("Date"))
-        return RateLimited(f"{service}: {status}: it asks for a pause of {pause:.0f} s", pause)
-    what = f"{service} {path}: {status}: {_shown(_message(response))}"
-    types: dict[int, type[CloudError]] = {
-        400: CloudBadRequest,
-        401: CloudRequestRefused,
-        403: CloudRequestRefused,
-        404: CloudNotFound,
-    }
-    if status in types:
-        return types[status](what)
-    if status < 500:
-        return UnreadableAnswer(what)
-    return CloudUnavailable(what, 0.0 if status in _AWAY else None)
-
-
-def _message(response: Any) -> str:
-    """Return the message of an OpenStack error body, else the reason of the status line."""
-    try:
-        body = msgspec.json.decode(response.content)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return str(response.reason)
-    found = next(iter(body.values()), None) if isinstance(body, dict) else None
-    return str(found["message"]) if isinstance(found, dict) and "message" in found else str(response.reason)
-
-
-def _shown(text: str) -> str:
-    """Return a message in one line, cut and without addresses."""
-    return " ".join(_URL.sub("(address)", text).split())[:_MAX_SHOWN]
-
-
-_ADDRESS: Final = re.compile(r"https?://[^/\s]+")
-_URL: Final = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>)]+", re.IGNORECASE)
+        except OSError as exc:  # of a file of the account that is not there any more
+            self._cloud.log_failure(service, exc)
+            raise CloudUnavailable(f"{service}: {shown(str(exc))}") from None

@@ -13,11 +13,12 @@ from oslo_config import cfg
 from watcher_sync.conf import cloud_account
 from watcher_sync.reconcile.base import Context
 from watcher_sync.reconcile.listing import ListingReconciler
-from watcher_sync.reconcile.openstack import CloudBadRequest as CloudBadRequest
 from watcher_sync.reconcile.openstack import CloudClient as CloudClient
-from watcher_sync.reconcile.openstack import CloudError as CloudError
-from watcher_sync.reconcile.openstack import CloudNotFound, OpenStackCloud, UnreadableAnswer
-from watcher_sync.reconcile.openstack import CloudRequestRefused as CloudRequestRefused
+from watcher_sync.reconcile.openstack import OpenStackCloud
+from watcher_sync.reconcile.openstack_errors import CloudBadRequest as CloudBadRequest
+from watcher_sync.reconcile.openstack_errors import CloudError as CloudError
+from watcher_sync.reconcile.openstack_errors import CloudNotFound, UnreadableAnswer
+from watcher_sync.reconcile.openstack_errors import CloudRequestRefused as CloudRequestRefused
 from watcher_sync.reconcile.openstack_pages import by_marker
 
 

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from oslo_log import log as logging
 
-from watcher_sync.reconcile.openstack import CloudBadRequest, CloudNotFound, UnreadableAnswer
+from watcher_sync.reconcile.openstack_errors import CloudBadRequest, CloudNotFound, UnreadableAnswer
 
 LOG = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 import requests
 from keystoneauth1.session import TCPKeepAliveAdapter
 
-from watcher_sync.reconcile.openstack import AnswerTooLarge
+from watcher_sync.reconcile.openstack_errors import AnswerTooLarge
 
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 """A page of 1,000 servers has about 4 MiB."""

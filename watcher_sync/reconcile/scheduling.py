@@ -19,6 +19,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from futurist import periodics
@@ -70,12 +71,17 @@ class Inventories:
                 with self._lock:
                     self._problem[reconciler.name] = problem
 
-    def not_ready(self) -> Mapping[str, str]:
-        """Return the check ``inventory`` with its reason; nothing if no reconciler has an inventory."""
+    def not_ready(self, failing: Mapping[str, str] = MappingProxyType({})) -> Mapping[str, str]:
+        """Return the check ``inventory`` with its reason; nothing if no reconciler has an inventory.
+
+        :param failing: reconciler -> why its last run failed. An inventory does not know of a run that does not end.
+        """
         with self._lock:
-            if not self._problem:
-                return {}
-            return {"inventory": "; ".join(why for _, why in sorted(self._problem.items()) if why)}
+            problems = sorted(self._problem.items())
+        if not problems:
+            return {}
+        known = [(why, failing.get(name, "")) for name, why in problems if why]
+        return {"inventory": "; ".join(f"{why}: {more}" if more not in why else why for why, more in known)}
 
 
 _CHECK_INTERVAL_SECONDS = 0.1
@@ -199,7 +205,8 @@ class Reconciliation:
 
     def not_ready(self) -> Mapping[str, str]:
         """Return the check ``inventory`` with what is incomplete; nothing if no reconciler has an inventory."""
-        return self._inventories.not_ready()
+        states = reversed(self.states())
+        return self._inventories.not_ready({one.reconciler: one.problem for one in states if one.problem})
 
     def source_notes(self) -> Mapping[str, str]:
         """Return source -> the deletions that the delete guard refuses, for scopes named after a source."""

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from tests.unit.reconcile.conftest import StandIn
-from watcher_sync.exceptions import DatabaseUnavailable
+from tests.unit.reconcile.conftest import Hang, StandIn
+from watcher_sync.exceptions import DatabaseUnavailable, ReconcileError
 from watcher_sync.reconcile.scheduling import Inventories
 
 
@@ -13,8 +13,8 @@ class Counted(StandIn):
 
     has_inventory = True
 
-    def __init__(self, problem):
-        super().__init__()
+    def __init__(self, problem, *scopes):
+        super().__init__(*scopes)
         self.problem = problem
 
     def inventory_problem(self):
@@ -47,3 +47,26 @@ def test_reconcilers_without_an_inventory_have_no_check():
     inventories = Inventories([StandIn()])
     inventories.check(0.0)
     assert inventories.not_ready() == {}
+
+
+def test_a_run_that_does_not_end_is_the_reason_of_an_incomplete_inventory(stepped, said):
+    reconciler, hang = Counted("inventory incomplete of nova", "nova"), Hang()
+    reconciler.ends["nova"] = hang
+    runs = stepped(reconciler)
+    runs.reconciliation._inventories.check(0.0)
+    runs.begin_due(wait=False)
+    runs.after(60, wait=False)
+    why = "it has not ended within 60.0 s and is left behind"
+    assert runs.reconciliation.not_ready() == {"inventory": f"inventory incomplete of nova: {why}"}
+    assert f"The reconciliation of standin/nova fails: {why}" in said()
+    hang.let_go()
+    runs.join_runs()
+
+
+def test_a_reason_that_an_inventory_has_is_not_repeated(stepped):
+    reconciler = Counted("inventory incomplete of nova: Nova is away", "nova")
+    reconciler.ends["nova"] = ReconcileError("Nova is away")
+    runs = stepped(reconciler)
+    runs.reconciliation._inventories.check(0.0)
+    runs.begin_due()
+    assert runs.reconciliation.not_ready() == {"inventory": "inventory incomplete of nova: Nova is away"}

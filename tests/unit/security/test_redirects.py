@@ -20,7 +20,8 @@ from tests.waiting import deadline
 from watcher_sync.assembly import process
 from watcher_sync.client import Client, ClientError, NotConfigured
 from watcher_sync.client.watch import HarvestRefused, RestHarvester
-from watcher_sync.reconcile.openstack import CloudError, OpenStackCloud
+from watcher_sync.reconcile.openstack import OpenStackCloud
+from watcher_sync.reconcile.openstack_errors import CloudError
 from watcher_sync.reconcile.openstack_transport import require_same_host
 from watcher_sync.sources.federation.options import OPTIONS, read_settings
 from watcher_sync.sources.federation.region import Region

@@ -14,7 +14,8 @@ import msgspec
 from oslo_config import cfg
 
 from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity
-from watcher_sync.reconcile.openstack import COMPUTE, CloudClient, CloudError, OpenStackCloud
+from watcher_sync.reconcile.openstack import COMPUTE, CloudClient, OpenStackCloud
+from watcher_sync.reconcile.openstack_errors import CloudError
 from watcher_sync.reconcile.openstack_pages import by_marker
 
 _HIGHEST: Final = (2, 87)

@@ -21,15 +21,8 @@ import msgspec
 from oslo_config import cfg
 
 from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity, ResourceInventory
-from watcher_sync.reconcile.openstack import (
-    PLACEMENT,
-    CloudBadRequest,
-    CloudClient,
-    CloudError,
-    CloudNotFound,
-    CloudRequestRefused,
-    OpenStackCloud,
-)
+from watcher_sync.reconcile.openstack import PLACEMENT, CloudClient, OpenStackCloud
+from watcher_sync.reconcile.openstack_errors import CloudBadRequest, CloudError, CloudNotFound, CloudRequestRefused
 
 _HIGHEST: Final = (1, 18)
 """The first version that lists resource providers by traits; roots of nested ones came with 1.14."""

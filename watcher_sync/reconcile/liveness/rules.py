@@ -107,7 +107,7 @@ def by_service(
 ) -> Upsert | None:
     """The change after Nova's list of services reported a state.
 
-    :param at: when the list was requested, aware UTC.
+    :param at: when the list was requested, by Nova's clock, aware UTC.
     :param last_heard: when the host published its last event.
     :returns: None if nothing changes.
     """
@@ -135,7 +135,8 @@ def by_events(
     else:
         since = node.liveness_since
         speaks = last_heard is not None and (since is None or last_heard > since)
-    return _change(node, None, at) if speaks else None
+    # The list may have the time of a clock ahead of ours, and so has the event that is newer than it.
+    return _change(node, None, max(at, last_heard or at)) if speaks else None
 
 
 def _change(node: ComputeNode, reason: str | None, at: datetime.datetime) -> Upsert:

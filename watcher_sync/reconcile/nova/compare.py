@@ -41,7 +41,7 @@ from watcher_sync.reconcile.nova.sight import (
     Sight,
 )
 from watcher_sync.reconcile.nova.writer import NovaDivergence
-from watcher_sync.reconcile.openstack import CloudError
+from watcher_sync.reconcile.openstack_errors import CloudError
 
 _MAX_CONFIRMED: Final = 1000
 """Servers that one run asks for because a list lacks them."""

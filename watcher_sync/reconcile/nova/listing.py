@@ -31,13 +31,8 @@ from watcher_sync.reconcile.nova.payloads import (
     ServicePayload,
 )
 from watcher_sync.reconcile.nova.sight import ADMIN_PROBE, PROBE, RULE_OF_ADMINS, ServerUnseen, Sight
-from watcher_sync.reconcile.openstack import (
-    COMPUTE,
-    CloudClient,
-    CloudNotFound,
-    CloudRequestRefused,
-    UnreadableAnswer,
-)
+from watcher_sync.reconcile.openstack import COMPUTE, CloudClient
+from watcher_sync.reconcile.openstack_errors import CloudNotFound, CloudRequestRefused, UnreadableAnswer
 from watcher_sync.reconcile.openstack_json import UNDECODABLE, decode
 from watcher_sync.reconcile.openstack_pages import by_marker, by_offset
 

@@ -350,9 +350,8 @@ class _Run:
         view = context.view()
         if has_new_hosts and not self.dry_run:  # a replica has them after its engine's next commit
             view = TableView(context.store.database, context.store.tables, context.store.kinds)
-        return context.liveness.on_services(
-            comparison.states, view, at=comparison.states_at, source=SCOPE, dry_run=self.dry_run
-        )
+        at = comparison.states_at + self.api.clock_skew  # the hosts' events have times of Nova's clock
+        return context.liveness.on_services(comparison.states, view, at=at, source=SCOPE, dry_run=self.dry_run)
 
     def _record(self, differences: Sequence[FieldDifference], comparison: NovaComparison) -> None:
         """Store the drifts. A partial comparison leaves those of other entities."""

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from watcher_sync.reconcile.openstack import CloudError
+from watcher_sync.reconcile.openstack_errors import CloudError
 
 RULE_OF_ADMINS: Final = "context_is_admin"
 RULE_OF_FILTERS: Final = "os_compute_api:servers:allow_all_filters"

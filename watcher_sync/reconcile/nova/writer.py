@@ -33,7 +33,7 @@ from watcher_sync.model.view import View
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.reconcile.nova.listing import NovaApi
 from watcher_sync.reconcile.nova.live import Facets
-from watcher_sync.reconcile.openstack import CloudError
+from watcher_sync.reconcile.openstack_errors import CloudError
 from watcher_sync.storage.database.database import retried
 from watcher_sync.storage.drifts import FieldDifference
 

@@ -112,6 +112,13 @@ class FakeOpenStack:
         self._former.append(former)
         return former
 
+    def add_region(self, name: str, other: FakeOpenStack, *, first: bool = False) -> None:
+        """Name Nova and Placement of another cloud in the catalog. They accept the tokens of this cloud.
+
+        :param first: before the regions that the catalog has already.
+        """
+        self._identity.add_region(name, other._identity, first=first)
+
     @property
     def auth_url(self) -> str:
         """Keystone's URL, such as ``http://127.0.0.1:40123/v3``."""

@@ -85,6 +85,8 @@ class Identity:
         self.lifetime = lifetime
         self._inventory = inventory
         self._endpoints = endpoints
+        self._regions = {REGION: self}
+        """Region -> the Keystone of the cloud that serves it, in the order of the catalog."""
         self._clock = clock or (lambda: datetime.datetime.now(datetime.UTC))
         self._lock = threading.Lock()
         self._tokens: dict[str, Token] = {}
@@ -93,6 +95,12 @@ class Identity:
         """All tokens issued so far are invalid."""
         with self._lock:
             self._tokens.clear()
+
+    def add_region(self, name: str, other: Identity, *, first: bool) -> None:
+        """Name the services of another cloud in the catalog. They accept the tokens of this Keystone."""
+        other._lock, other._tokens = self._lock, self._tokens
+        regions = {**self._regions, name: other}
+        self._regions = {name: other, **regions} if first else regions
 
     def authenticate(self, request: Request) -> Token:
         """The token of a request to any service. :raises ApiError: 401."""
@@ -220,18 +228,22 @@ class Identity:
 
     def _catalog(self) -> list[dict[str, Any]]:
         names = {"identity": "keystone", "compute": "nova", "placement": "placement"}
+        of_regions = {region: identity._endpoints() for region, identity in self._regions.items()}
         return [
             {
                 "id": f"service-{service}",
                 "type": service,
-                "name": names[service],
+                "name": name,
                 "endpoints": [
-                    {"id": f"{service}-{interface}", "interface": interface, "region_id": REGION, "region": REGION,
-                     "url": url}
+                    {"id": f"{service}-{interface}-{region}", "interface": interface, "region_id": region,
+                     "region": region, "url": endpoints[service]}
+                    for region, endpoints in of_regions.items()
                     for interface in ("public", "internal", "admin")
+                    if service in endpoints and (service != "identity" or region == REGION)
                 ],
             }
-            for service, url in self._endpoints().items()
+            for service, name in names.items()
+            if any(service in endpoints for endpoints in of_regions.values())
         ]  # fmt: skip
 
     def _projects(self) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import ReconcileError
 from watcher_sync.handlers.nova.ordering import listed_version
 from watcher_sync.model.changes import Delete, Upsert, Version
+from watcher_sync.reconcile.liveness.rules import by_events
 from watcher_sync.testing.openstack import FakeOpenStack, server_error
 
 pytestmark = pytest.mark.slow
@@ -94,6 +95,22 @@ def test_a_listing_is_older_than_what_nova_publishes_later_by_its_own_clock(
     listed = max(site.model.get("instance", server).versions)
     before, after = (listed_version(None, cloud.inventory.clock() + s) for s in (-_MINUTE, _MINUTE))
     assert before < listed < after
+
+
+@pytest.mark.parametrize("ahead", [-300, 300])
+def test_an_event_is_before_or_after_the_list_of_services_by_the_clock_of_nova(
+    site: NovaSite, cloud: FakeOpenStack, ahead: int
+):
+    clock = cloud.inventory.clock
+    cloud.inventory.clock = lambda: clock() + datetime.timedelta(seconds=ahead)
+    cloud.inventory.update_host("compute-0", up=False)
+    site.reconcile()
+    node = site.model.get("compute_node", "compute-0")
+    assert node.liveness == "down"
+    before, after = (cloud.inventory.clock() + seconds for seconds in (-_MINUTE, _MINUTE))
+    assert by_events(node, at=clock(), last_heard=before, silent=None) is None
+    change = by_events(node, at=clock(), last_heard=after, silent=None)
+    assert change.version > node.versions[site.store.kinds["compute_node"].facet_position["liveness"]]
 
 
 def test_changes_that_could_not_be_listed_are_listed_by_the_next_run(site: NovaSite, cloud: FakeOpenStack):

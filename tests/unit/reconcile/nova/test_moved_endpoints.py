@@ -9,7 +9,8 @@ import pytest
 
 from tests.nova_sites import NovaSite, truth
 from tests.waiting import deadline
-from watcher_sync.reconcile.openstack import CloudClient, CloudError, CloudNotFound
+from watcher_sync.reconcile.openstack import CloudClient
+from watcher_sync.reconcile.openstack_errors import CloudError, CloudNotFound
 from watcher_sync.testing.openstack import Answer, ApiError, FakeOpenStack, server_error
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,8 @@ import pytest
 from tests.nova_sites import NovaSite, truth
 from tests.waiting import deadline
 from watcher_sync.exceptions import ReconcileError
-from watcher_sync.reconcile.openstack import CloudClient, CloudError, OpenStackCloud, RateLimited
+from watcher_sync.reconcile.openstack import CloudClient, OpenStackCloud
+from watcher_sync.reconcile.openstack_errors import CloudError, RateLimited
 from watcher_sync.testing.openstack import (
     Answer,
     ApiError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from watcher_sync.reconcile.openstack import _seconds
+from watcher_sync.reconcile.openstack_errors import _seconds
 
 
 @pytest.mark.parametrize(
