@@ -273,6 +273,8 @@ def test_the_services_answer_with_tls_and_a_token_and_the_engine_reads_the_queue
     project = keystone.project("deployed")
     token = keystone.token(keystone.user("deployed-admin", project, "admin"), project)
     cloud = CloudSimulator(seed=5, hosts=3, instances=10)
+    node.ctl("set_permissions", "-p", VHOST, "guest", ".*", ".*", ".*")
+    publisher = Publisher(host=node.host, vhost=VHOST)  # it declares the exchange
     with deployed.running("engine"), deployed.running("api"), deployed.running("outlet"), deployed.client() as client:
 
         def answers(path: str) -> bool:
@@ -282,8 +284,6 @@ def test_the_services_answer_with_tls_and_a_token_and_the_engine_reads_the_queue
         assert client.get("/v1/instances").status_code == 401
         queues = node.ctl("list_queues", "-p", VHOST, "name", "policy")
         assert "watcher-sync\twatcher-sync" in queues
-        node.ctl("set_permissions", "-p", VHOST, "guest", ".*", ".*", ".*")
-        publisher = Publisher(host=node.host, vhost=VHOST)
         publisher.publish(cloud.history(300))
         publisher.close()
         instance = next(iter(cloud.reported()["instance"]))

@@ -352,8 +352,8 @@ def _private_conf(conf: cfg.ConfigOpts, *, prefetch: int) -> cfg.ConfigOpts:
 
     Two sources would otherwise share these options. An option for one source only is set in the query of its URL.
 
-    :param prefetch: messages that RabbitMQ may deliver ahead of their ack, if the operator sets no number. The
-        library's own default has no bound.
+    :param prefetch: messages that RabbitMQ may deliver ahead of their ack, unless the query of the URL has another
+        number. The library's own default has no bound, and the number of a file is meant for RPC.
     """
     private = cfg.ConfigOpts()
     try:
@@ -364,6 +364,7 @@ def _private_conf(conf: cfg.ConfigOpts, *, prefetch: int) -> cfg.ConfigOpts:
     for group, options in library_opts.list_opts():
         if group == _RABBIT_GROUP:
             private.register_opts(options, group=group)
-            for option, value in (("rabbit_qos_prefetch_count", prefetch), *_RABBIT_DEFAULTS):
+            private.set_override("rabbit_qos_prefetch_count", prefetch, group=group)
+            for option, value in _RABBIT_DEFAULTS:
                 private.set_default(option, value, group=group)
     return private

@@ -26,7 +26,7 @@ from watcher_sync.sources.base import SourceState
 _BACKOFF_SECONDS: Final = (0.1, 1.0)
 """Between two attempts, at first and at most."""
 _STABLE_SECONDS: Final = 5.0
-"""A consumer that worked for this time resets the back-off."""
+"""A consumer that worked for this time resets the back-off: a server may accept it and close the connection at once."""
 _CANCEL_AGAIN_SECONDS: Final = 0.05
 
 
@@ -250,7 +250,7 @@ class Session(abc.ABC, Generic[ConnectionT, ConsumerT]):
         await self._finish_disconnected()
 
     async def _use(self, connection: ConnectionT) -> bool:
-        """Consume on one connection until it ends or the source stops; whether there was a consumer at all."""
+        """Consume on one connection until it ends or the source stops; whether a consumer worked long enough."""
         worked = False
         backoff = Backoff(*_BACKOFF_SECONDS)
         try:
@@ -258,7 +258,7 @@ class Session(abc.ABC, Generic[ConnectionT, ConsumerT]):
                 began = math.inf
                 try:
                     consumer = await self._loop.unless_stopped(self._attach(connection))
-                    began, worked = time.monotonic(), True
+                    began = time.monotonic()
                     await self._pump(connection, consumer)
                 except Stopped:
                     break
@@ -271,6 +271,8 @@ class Session(abc.ABC, Generic[ConnectionT, ConsumerT]):
                         backoff.succeeded()
                     if not connection.is_closed:
                         await self._loop.pause(backoff.failed())
+                finally:
+                    worked = worked or time.monotonic() - began > _STABLE_SECONDS
         finally:
             why = await self._disconnect(connection)
         if self.status.state is not SourceState.DISCONNECTED:

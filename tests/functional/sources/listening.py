@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import amqp
 import kombu
 import oslo_messaging
 from oslo_config import cfg
@@ -109,6 +110,16 @@ def make_source(name: str, url: str = BROKER, *, driver: type[Source] = OsloMess
     return driver("nova", conf)
 
 
+def declare_exchange(name: str) -> None:
+    """As its publisher does, if it does not exist."""
+    with kombu.Connection(BROKER.replace("rabbit", "amqp")) as connection:
+        exchange = kombu.Exchange(name, type="topic", durable=False)
+        try:
+            exchange(connection.channel()).declare(passive=True)
+        except amqp.NotFound:
+            exchange(connection.channel()).declare()
+
+
 @contextlib.contextmanager
 def listening(
     name: str,
@@ -119,11 +130,13 @@ def listening(
     may_be_left: bool = False,
     **options: Any,
 ) -> Iterator[Any]:
-    """A source that is connected.
+    """A source that is connected. The library of the one driver declares the exchange, for the other it exists.
 
     :param driver: ``OsloMessagingSource`` or ``RabbitMQSource``.
     :param may_be_left: whether the source's thread may outlive the stop, because it waits for a broker.
     """
+    if driver is not OsloMessagingSource:
+        declare_exchange(name)
     source = make_source(name, url, driver=driver, **options)
     engine.source = source
     source.start(engine.emit)

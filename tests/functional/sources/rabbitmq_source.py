@@ -225,6 +225,7 @@ def sending(node: RabbitMQNode, *, vhost: str = "/", durable: bool = False) -> I
     """A sender with an exchange and a queue of its own, which are deleted in the end."""
     sender = Sender(node, f"ws-test-{secrets.token_hex(6)}", vhost=vhost, durable=durable)
     try:
+        assert sender.channel.is_open  # it has declared the exchange
         yield sender
     finally:
         with contextlib.suppress(OSError, amqp.AMQPError):

@@ -12,6 +12,7 @@ from tests.functional.sources.listening import (
     COMPRESSIONS,
     Engine,
     Publisher,
+    declare_exchange,
     envelope,
     listening,
     make_source,
@@ -37,6 +38,7 @@ def test_a_stop_ends_at_its_deadline_and_gives_back_what_is_not_acked(
 ) -> None:
     engine = Engine(acks=False)
     source = make_source(publisher.name, driver=driver)
+    declare_exchange(publisher.name)
     source.start(engine.emit)
     wait_until(lambda: source.status().state is SourceState.CONNECTED)
     publisher.publish(wrap(envelope(1)))

@@ -12,7 +12,16 @@ import pytest
 from amqp import exceptions as amqp_exceptions
 
 from tests.functional.sources.bad_messages import BAD
-from tests.functional.sources.listening import BROKER, Engine, Publisher, envelope, listening, make_source, wrap
+from tests.functional.sources.listening import (
+    BROKER,
+    Engine,
+    Publisher,
+    declare_exchange,
+    envelope,
+    listening,
+    make_source,
+    wrap,
+)
 from tests.functional.sources.rabbitmq_consuming import QUORUM, consuming, unacked_after
 from tests.waiting import deadline, wait_until
 from watcher_sync.exceptions import SourceError
@@ -207,6 +216,7 @@ def test_a_stop_waits_for_the_events_in_the_engines_hands_and_their_acks_reach_t
 ) -> None:
     engine = Engine(acks=False)
     source = make_source(publisher.name, driver=RabbitMQSource)
+    declare_exchange(publisher.name)
     source.start(engine.emit)
     wait_until(lambda: source.status().state is SourceState.CONNECTED)
     for number in range(8):
@@ -236,6 +246,7 @@ def test_a_stop_with_events_that_were_not_emitted_does_not_wait_for_them(publish
         release.wait(deadline(60))
 
     source = make_source(publisher.name, driver=RabbitMQSource, batch_size=5)
+    declare_exchange(publisher.name)
     source.start(emit)
     wait_until(lambda: source.status().state is SourceState.CONNECTED)
     for number in range(50):

@@ -11,10 +11,19 @@ from typing import Any
 
 import pytest
 
-from tests.functional.sources.listening import BROKER, Engine, Publisher, envelope, listening, make_source, wrap
+from tests.functional.sources.listening import (
+    BROKER,
+    Engine,
+    Publisher,
+    declare_exchange,
+    envelope,
+    listening,
+    make_source,
+    wrap,
+)
 from tests.functional.sources.rabbitmq_consuming import QUORUM, consumers, consuming, unacked_after
 from tests.waiting import deadline, wait_until
-from watcher_sync.sources.base import SourceState
+from watcher_sync.sources.base import Source, SourceState
 from watcher_sync.sources.rabbitmq.queues import Queue
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 
@@ -79,7 +88,9 @@ def test_a_deleted_queue_is_declared_again_at_once_and_each_change_is_one_log_li
             assert source.status().state is SourceState.CONNECTED
 
 
-def test_a_queue_or_exchange_that_was_deleted_under_the_source_counts_as_a_gap(publisher: Publisher) -> None:
+def test_a_queue_or_exchange_that_was_deleted_under_the_source_counts_as_a_gap(
+    publisher: Publisher, quick_watch: None
+) -> None:
     engine = Engine(acks=True)
     began = datetime.datetime.now(datetime.UTC)
     with consuming(publisher.name, engine) as source:
@@ -91,6 +102,8 @@ def test_a_queue_or_exchange_that_was_deleted_under_the_source_counts_as_a_gap(p
         assert first > began
         wait_until(lambda: source.status().state is SourceState.CONNECTED)
         publisher.channel.exchange_delete(publisher.name)
+        wait_until(lambda: waits_for_exchange(source))
+        declare_exchange(publisher.name)
         wait_until(lambda: source.status().gaps == 2)
         wait_until(lambda: source.status().state is SourceState.CONNECTED)
         assert (source.status().last_gap_at or began) > first
@@ -132,14 +145,46 @@ def test_a_purged_queue_changes_nothing(publisher: Publisher) -> None:
         assert source.status().state is SourceState.CONNECTED
 
 
-def test_a_missing_exchange_is_noticed_and_declared_again(
-    publisher: Publisher, quick_watch: None, caplog: pytest.LogCaptureFixture
+def connected(source: Source) -> bool:
+    return source.status().state is SourceState.CONNECTED
+
+
+def waits_for_exchange(source: Source) -> bool:
+    return source.status().detail.endswith(
+        "waits for the exchange " + source.group.exchange + ", which its publisher declares"
+    )
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["transient", "durable"])
+def test_the_exchange_is_the_publishers_and_the_source_waits_for_it_and_binds(
+    publisher: Publisher, durable: bool
 ) -> None:
+    source = make_source(publisher.name, driver=RabbitMQSource)
+    engine = Engine(acks=True)
+    engine.source = source
+    source.start(engine.emit)
+    try:
+        wait_until(lambda: waits_for_exchange(source))
+        assert (source.status().state, source.status().gaps) == (SourceState.DISCONNECTED, 0)
+        # The broker refuses a declaration with other properties.
+        publisher.channel.exchange_declare(publisher.name, "topic", durable=durable, auto_delete=False)
+        wait_until(lambda: connected(source))
+        assert source.status().gaps == 1, "what was published before the binding is lost"
+        publisher.publish(wrap(envelope(1)))
+        wait_until(lambda: engine.events)
+        assert source.status().detail == ""
+    finally:
+        source.stop(time.monotonic() + deadline(5))
+
+
+def test_an_exchange_that_was_deleted_is_noticed_and_waited_for(publisher: Publisher, quick_watch: None) -> None:
     engine = Engine(acks=True)
     with consuming(publisher.name, engine) as source:
         publisher.channel.exchange_delete(publisher.name)
-        wait_until(lambda: "no exchange" in caplog.text)
-        wait_until(lambda: source.status().state is SourceState.CONNECTED)
+        wait_until(lambda: waits_for_exchange(source))
+        declare_exchange(publisher.name)
+        wait_until(lambda: connected(source))
+        assert source.status().gaps == 1
         publisher.publish(wrap(envelope(1)))
         wait_until(lambda: engine.events)
 
@@ -211,15 +256,6 @@ def test_a_transient_queue_is_used_as_it_is_and_the_status_names_the_command_tha
     assert "used as it is" in detail
     assert f"rabbitmqctl delete_queue {publisher.name} --if-empty --vhost /" in detail
     assert len([record for record in caplog.records if "inequivalent" in record.getMessage()]) == 1
-
-
-def test_an_exchange_that_exists_otherwise_is_used_as_it_is(publisher: Publisher) -> None:
-    publisher.channel.exchange_declare(publisher.name, "topic", durable=True, auto_delete=False)
-    engine = Engine(acks=True)
-    with consuming(publisher.name, engine) as source:
-        publisher.publish(wrap(envelope(1)))
-        wait_until(lambda: engine.events)
-        assert f"inequivalent arg 'durable' for exchange '{publisher.name}'" in source.status().detail
 
 
 def test_a_stream_is_not_consumed_as_a_queue(publisher: Publisher) -> None:

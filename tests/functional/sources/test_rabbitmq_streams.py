@@ -48,6 +48,7 @@ class Stream:
         self._connection = amqp.Connection(self.host, userid=user, password=password, confirm_publish=True)
         self._connection.connect()
         self._channel = self._connection.channel()
+        self._channel.exchange_declare(name, "topic", durable=False, auto_delete=False)
         self._number = 0
 
     def publish(self, count: int, *, size: int = 0) -> list[str]:

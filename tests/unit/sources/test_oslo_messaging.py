@@ -178,12 +178,12 @@ def test_an_unknown_url_scheme_is_told_in_the_status() -> None:
     source.stop(time.monotonic() + deadline(60))
 
 
-def test_the_operators_options_of_the_library_win_over_our_defaults(tmp_path: Path) -> None:
+def test_the_operators_options_of_the_library_win_except_the_prefetch_that_is_meant_for_rpc(tmp_path: Path) -> None:
     file = tmp_path / "a.conf"
     file.write_text("[oslo_messaging_rabbit]\nrabbit_qos_prefetch_count = 7\namqp_durable_queues = true\n")
     source = make_source([file], transport_url="kombu+memory:////")
     other = make_source(transport_url="kombu+memory:////", batch_size=20)
-    for one, prefetch, durable in ((source, 7, True), (other, 40, False)):
+    for one, prefetch, durable in ((source, 1000, True), (other, 40, False)):
         oslo_messaging.get_notification_transport(one._private, one._url)  # the library registers its options too
         rabbit = one._private.oslo_messaging_rabbit
         assert (rabbit.rabbit_qos_prefetch_count, rabbit.amqp_durable_queues) == (prefetch, durable)

@@ -68,6 +68,12 @@ def test_options_of_the_group_apply_and_the_query_of_the_url_wins(tmp_path: Path
     assert make_settings().prefetch == 12 * 500
 
 
+def test_the_prefetch_of_a_file_is_meant_for_rpc_and_not_taken(tmp_path: Path) -> None:
+    file = tmp_path / "a.conf"
+    file.write_text("[oslo_messaging_rabbit]\nrabbit_qos_prefetch_count = 1\n")
+    assert make_settings([file]).prefetch == 12 * 500
+
+
 @pytest.mark.parametrize(
     ("given", "query", "kind"),
     [

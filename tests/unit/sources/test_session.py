@@ -11,6 +11,7 @@ import time
 import pytest
 
 from tests.waiting import deadline
+from watcher_sync.sources import session as session_module
 from watcher_sync.sources.base import SourceState, SourceStatus, StateLog
 from watcher_sync.sources.session import (
     NotAnswered,
@@ -242,6 +243,25 @@ def test_a_consumer_that_ends_without_a_loss_is_followed_at_once() -> None:
     asyncio.run(session.run())
     assert session.calls.count("pump") == 50
     assert len(waits) == 1, "only after the connection"
+
+
+@pytest.mark.parametrize(
+    ("stable_seconds", "longest"), [(60.0, 1.0), (-1.0, 0.1)], ids=["a short one does not", "a long one does"]
+)
+def test_only_a_connection_whose_consumer_lasted_resets_the_back_off_before_the_next_one(
+    monkeypatch: pytest.MonkeyPatch, stable_seconds: float, longest: float
+) -> None:
+    monkeypatch.setattr(session_module, "_STABLE_SECONDS", stable_seconds)
+    session = ScriptedSession(*[WORKS, WORKS, "close"] * 8)
+    waits: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        waits.append(seconds)
+
+    session._loop.pause = pause  # type: ignore[method-assign]
+    asyncio.run(session.run())
+    assert len(waits) == 8
+    assert longest / 2 <= max(waits) <= longest
 
 
 def test_each_change_of_the_state_is_one_line_and_a_reason_is_logged_once_an_outage(

@@ -160,4 +160,6 @@ def _private_conf(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:
     except cfg.NoSuchOptError:  # never parsed: there are no files
         files, folders = [], []
     private([], project="watcher-sync", default_config_files=files, default_config_dirs=folders)
+    # Of a file it is meant for RPC: deployment tools set 1, which makes one round trip of each message.
+    private.set_override("rabbit_qos_prefetch_count", 0, group=GROUP)
     return private

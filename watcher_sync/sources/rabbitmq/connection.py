@@ -239,9 +239,9 @@ def describe(error: BaseException, broker: Broker) -> str:
     if isinstance(error, (pika_exceptions.ConnectionClosed, pika_exceptions.ChannelClosed)):
         text = f"{error.reply_code} {error.reply_text}"
     elif isinstance(error, pika_exceptions.ProbableAuthenticationError):
-        text = "authentication failed"
+        text = f"authentication failed: {error.args[0]}"
     elif isinstance(error, pika_exceptions.ProbableAccessDeniedError):
-        text = f"the virtual host {broker.virtual_host!r} does not exist or refuses the user"
+        text = f"the virtual host {broker.virtual_host!r} is refused: {error.args[0]}"
     elif isinstance(error, pika_exceptions.AMQPHeartbeatTimeout):
         text = "no heartbeat from the broker in time"
     else:

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The types of queues: how each one is declared and consumed, and what it says of a message.
 
-Classic and quorum queues are declared as oslo.messaging's notification listener declares the queue of a pool. These are
-a topic exchange, the queue, and a binding ``<topic>.<priority>`` for each topic and priority. An existing queue is
-therefore taken over with the messages in it. The queue is ours, so it is durable: RabbitMQ 4.3 may refuse others.
+Classic and quorum queues are declared as oslo.messaging's notification listener declares the queue of a pool, with a
+binding ``<topic>.<priority>`` for each. An existing queue is therefore taken over with the messages in it. The queue is
+ours, so it is durable: RabbitMQ 4.3 may refuse others.
 
-A queue or exchange that exists with other properties is used as it is, and :attr:`Queue.note` names the difference. One
-that is missing later was deleted: what was in it, or published meanwhile, is lost.
+The exchange is its publisher's. The source never declares it: the broker would refuse a publisher that declares it
+otherwise. What is published before the binding is lost.
+
+A queue with other properties is used as it is, and :attr:`Queue.note` names the difference. One that is missing later
+was deleted with what was in it.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from watcher_sync.sources.notifier_options import PRIORITIES
 from watcher_sync.sources.rabbitmq.broker import Broker
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, is_mismatch, is_missing
 from watcher_sync.sources.rabbitmq.in_flight import AckPosition
+from watcher_sync.sources.session import NotReady
 
 
 class UnfitQueue(Exception):
@@ -43,12 +47,13 @@ class Queue:
         self.exchange = exchange
         self.keys = [f"{topic}.{priority}" for topic in sorted(set(topics)) for priority in PRIORITIES]
         self.note = ""
-        """How the existing queue or exchange differs from what is configured; empty if it does not."""
+        """How the existing queue differs from what is configured; empty if it does not."""
         self.gaps = Gaps()
         self._is_declared = False
+        self._waited = False
+        """Whether the exchange was missing since the queue was bound."""
         options = broker.options
-        self._exchange_durable = bool(options["amqp_durable_queues"] or options["rabbit_quorum_queue"])
-        self._exchange_auto_delete = bool(options["amqp_auto_delete"])
+        self._auto_delete = bool(options["amqp_auto_delete"])
         self._cancels_on_failover = bool(options["enable_cancel_on_failover"])
         self._options = options
         self._transient = (
@@ -61,7 +66,7 @@ class Queue:
     @property
     def auto_delete(self) -> bool:
         """Whether the broker deletes the queue with its last consumer."""
-        return self._exchange_auto_delete
+        return self._auto_delete
 
     def arguments(self) -> dict[str, Any]:
         """Arguments of the queue's declaration."""
@@ -94,63 +99,49 @@ class Queue:
     # Declaring
 
     async def declare(self, connection: BrokerConnection) -> None:
-        """Declare the exchange, the queue and its bindings; each one may exist.
+        """Declare the queue and its bindings; each one may exist.
 
+        :raises NotReady: the exchange does not exist. One that we made could refuse its publisher.
         :raises UnfitQueue: the queue exists and cannot be consumed as configured.
         :raises Failure: the broker refuses it, or the connection is lost.
         """
-        missing = await self._find_missing(connection) if self._is_declared else ""
-        notes = [await self._declare_exchange(connection), await self._declare_queue(connection)]
+        was_deleted = self._is_declared and not await self._exists(connection, "queue", self.name)
+        self.note = await self._declare_queue(connection)
+        if not await self._exists(connection, "exchange", self.exchange):
+            self._waited = True
+            raise NotReady(f"queue {self.name} waits for the exchange {self.exchange}, which its publisher declares")
         channel = await connection.open_channel()
         await self.bind(channel)
         await channel.close()
-        self.note = "; ".join(note for note in notes if note)
         self._is_declared = True
-        if missing:
-            self.report_missing(missing)
+        if self._waited:
+            self._waited = False
+            self.gaps.add(
+                f"exchange {self.exchange} was missing, and what was published first went to no queue of ours"
+            )
+        elif was_deleted:
+            self.report_deleted()
 
-    def report_missing(self, what: str) -> None:
-        """Count a queue or exchange that was deleted under the source.
-
-        :param what: which one, for a person.
-        """
-        self.gaps.add(f"{what} was deleted")
+    def report_deleted(self) -> None:
+        """Count that the queue was deleted under the source."""
+        self.gaps.add(f"queue {self.name} was deleted")
 
     async def bind(self, channel: Channel) -> None:
         """Bind the queue to the exchange. :raises Failure: one of the two is missing, or permission is."""
         for key in self.keys:
             await channel.call(channel.library.queue_bind, self.name, self.exchange, routing_key=key)
 
-    async def _find_missing(self, connection: BrokerConnection) -> str:
-        """The queue or the exchange, whichever does not exist; empty if both do."""
-        for kind, name in (("queue", self.name), ("exchange", self.exchange)):
-            channel = await connection.open_channel()
-            declare = channel.library.queue_declare if kind == "queue" else channel.library.exchange_declare
-            try:
-                await channel.call(declare, name, passive=True)
-            except pika_exceptions.ChannelClosedByBroker as exc:
-                if not is_missing(exc):
-                    raise
-                return f"{kind} {name}"
-            await channel.close()
-        return ""
-
-    async def _declare_exchange(self, connection: BrokerConnection) -> str:
+    async def _exists(self, connection: BrokerConnection, kind: str, name: str) -> bool:
+        """:param kind: ``queue`` or ``exchange``."""
         channel = await connection.open_channel()
         try:
-            await channel.call(
-                channel.library.exchange_declare,
-                self.exchange,
-                exchange_type="topic",
-                durable=self._exchange_durable,
-                auto_delete=self._exchange_auto_delete,
-            )
+            await channel.call(getattr(channel.library, f"{kind}_declare"), name, passive=True)
         except pika_exceptions.ChannelClosedByBroker as exc:
-            if not is_mismatch(exc):
+            if not is_missing(exc):
                 raise
-            return f"exchange {self.exchange} is used as it is: {exc.reply_text}"
+            return False
         await channel.close()
-        return ""
+        return True
 
     async def _declare_queue(self, connection: BrokerConnection) -> str:
         """Declare the queue; how an existing one differs.

@@ -26,8 +26,8 @@ COMMON_OPTIONS: Final[list[cfg.Opt]] = [
         help=f"""
 The broker, in oslo.messaging's form: ``rabbit://user:password@host:port,user:password@host2:port/virtual_host``.
 
-The options of ``[{GROUP}]`` for TLS, heartbeat, prefetch and the properties of queues apply. An option may be set for
-this source alone in the query of the URL.
+The options of ``[{GROUP}]`` for TLS, heartbeat and the properties of queues apply. An option may be set for this source
+alone in the query of the URL.
 """,
     ),
     *PUBLISHER_OPTS,
@@ -48,7 +48,8 @@ with the messages in it.
         help=f"""
 Messages that the broker may deliver ahead of their acknowledgement.
 
-Default: ``[{GROUP}] rabbit_qos_prefetch_count`` if it is set, else {_PREFETCHED_BATCHES} times ``[engine] batch_size``.
+Default: {_PREFETCHED_BATCHES} times ``[engine] batch_size``. ``[{GROUP}] rabbit_qos_prefetch_count`` is meant for
+RPC, so it counts only in the query of the URL.
 Above 64 MiB of unacknowledged messages the source reads no further one, whatever this number is.
 """,
     ),

@@ -112,7 +112,7 @@ class StreamQueue(Queue):
         """As the broker demands of a stream."""
         return False
 
-    def report_missing(self, what: str) -> None:
+    def report_deleted(self) -> None:
         """Not reported: a stream that was created again is found by its content."""
 
     def arguments(self) -> dict[str, Any]:
