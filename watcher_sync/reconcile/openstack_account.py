@@ -25,7 +25,7 @@ _TOKENS: Final = "/auth/tokens"
 """The path of tokens below Keystone's address."""
 
 
-class Account(msgspec.Struct, frozen=True):
+class CloudAccount(msgspec.Struct, frozen=True):
     """An authenticated session, and the place of each service in the catalogue."""
 
     session: Any
@@ -33,7 +33,7 @@ class Account(msgspec.Struct, frozen=True):
     """Service -> the arguments of an adapter that find its endpoint."""
 
 
-def make_account(conf: cfg.ConfigOpts, name: str) -> Account:
+def make_account(conf: cfg.ConfigOpts, name: str) -> CloudAccount:
     """:raises ConfigError: the options name no usable account."""
     # Imported here: see the module.
     from keystoneauth1 import exceptions, loading
@@ -53,7 +53,7 @@ def make_account(conf: cfg.ConfigOpts, name: str) -> Account:
             session = cloud.get_session()
             _check_session(session, name)
             limit_answers(session)
-            return Account(
+            return CloudAccount(
                 session=session,
                 where=lambda service: {
                     "service_type": cloud.get_service_type(service),
@@ -69,7 +69,7 @@ def make_account(conf: cfg.ConfigOpts, name: str) -> Account:
         _check_session(session, name)
         limit_answers(session)
         where = {"interface": group.valid_interfaces, "region_name": group.region_name}
-        return Account(session=session, where=lambda service: {"service_type": service, **where})
+        return CloudAccount(session=session, where=lambda service: {"service_type": service, **where})
     except exceptions.MissingRequiredOptions as exc:
         missing = ", ".join(option.dest for option in exc.options)
         raise ConfigError(f"[{name}] {missing}: not set; auth_type needs these options") from None

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.functional.sources.listening import declare_exchange
 from tests.services.ensure import url_of
 from tests.unit.sources.test_outage_log import source_of
 from tests.waiting import deadline, wait_until
@@ -112,6 +113,7 @@ def test_rabbitmq_is_reached_at_the_next_address(
 ) -> None:
     monkeypatch.setattr(rabbitmq_connection, "CONNECT_TIMEOUT_SECONDS", deadline(0.3))
     monkeypatch.setattr(rabbitmq_connection, "_LOGIN_TIMEOUT_SECONDS", deadline(0.6))
+    declare_exchange("edges-silent")
     port = name_of(silent, "amqp://127.0.0.1:5672")
     source = source_of(RabbitMQSource, transport_url=f"rabbit://guest:guest@{NAME}:{port}/", exchange="edges-silent")
     states = []

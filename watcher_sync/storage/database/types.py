@@ -64,7 +64,7 @@ class MessageText(sa.types.TypeDecorator[str]):
 
     def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
         """MariaDB's TEXT ends at 64 KiB."""
-        return dialect.type_descriptor(mysql.MEDIUMTEXT() if dialect.name == "mysql" else sa.Text())
+        return dialect.type_descriptor(mysql.MEDIUMTEXT()) if dialect.name == "mysql" else sa.Text()
 
     def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
         """The text with U+FFFD for what some database refuses."""
