@@ -45,7 +45,7 @@ from watcher_sync.demo.dcm import Dcm
 from watcher_sync.demo.existing_cloud import ExistingCloud
 from watcher_sync.demo.kubernetes import SOURCE as CLUSTER
 from watcher_sync.demo.kubernetes import Kubernetes
-from watcher_sync.demo.limits import LIMITS, DemoFailed, Limits, until_interrupted
+from watcher_sync.demo.limits import LIMITS, DemoFailed, Interruption, Limits, until_interrupted
 from watcher_sync.demo.outcome import FigureWatch, Outcome, tell_outcome
 from watcher_sync.demo.output import DemoOutput
 from watcher_sync.demo.run_folder import configure, run_folder
@@ -88,7 +88,7 @@ def run(options: argparse.Namespace, limits: Limits = LIMITS) -> int:
         raise ConfigError("--instances, --service-instances and --rate must not be negative")
     with (
         run_folder(options) as (folder, keep),
-        until_interrupted() as interrupted,
+        until_interrupted() as interruption,
         contextlib.ExitStack() as running,
     ):
         output = DemoOutput(folder / "outcome")
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace, limits: Limits = LIMITS) -> int:
         with output.step("database, engine and API"):
             demo = _Demo(options, limits, folder, output, existing, dcm, kubernetes, webhooks)
         try:
-            status = demo.judge(demo.play(interrupted))
+            status = demo.judge(demo.play(interruption))
         except WatcherSyncError:
             keep.set()
             raise
@@ -160,7 +160,7 @@ class _Demo:
         self._thread = threading.Thread(target=self._run_engine, name="engine", daemon=True)
         self._began = time.monotonic()
 
-    def play(self, interrupted: threading.Event) -> Truth:
+    def play(self, interruption: Interruption) -> Truth:
         """Run engine and cloud until it is time, then bring both to their end."""
         with self._api, self._shown() as show:
             self._thread.start()
@@ -175,9 +175,10 @@ class _Demo:
             self._cloud.start()
             self._dcm.start()
             self._kubernetes.start(self._api.url)
-            while not interrupted.wait(_FRAME) and not self._is_over():
+            while not interruption.came and not self._is_over():
                 show("the cloud runs")
                 self._supervise()
+                time.sleep(_FRAME)
             self._wait(
                 self._has_published_all,
                 show,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import threading
 from collections.abc import Iterator
 from types import FrameType
 from typing import Final
@@ -44,24 +43,34 @@ class DemoFailed(WatcherSyncError):
     """The demo could not be brought to its end."""
 
 
+class Interruption:
+    """Whether the user wants the end.
+
+    An attribute is all that the handler of a signal sets. A lock could be held by the code that the signal interrupts,
+    which may be the handler of the signal before.
+    """
+
+    came = False
+
+
 @contextlib.contextmanager
-def until_interrupted() -> Iterator[threading.Event]:
-    """Set by the first Ctrl-C, SIGTERM or closed terminal. The third Ctrl-C raises Interrupted.
+def until_interrupted() -> Iterator[Interruption]:
+    """Comes with the first Ctrl-C, SIGTERM or closed terminal. The third Ctrl-C raises Interrupted.
 
     Two may be one decision of the user: a double press, or a shell that repeats the SIGHUP of its terminal.
     """
-    interrupted = threading.Event()
+    interruption = Interruption()
     left = iter((False, False))
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        interrupted.set()
+        interruption.came = True
         if number == signal.SIGINT and next(left, True):
             raise Interrupted
 
     wanted = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
     before = {number: signal.signal(number, handle) for number in wanted}
     try:
-        yield interrupted
+        yield interruption
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -13,11 +13,13 @@ import argparse
 import secrets
 import signal
 import sys
-import threading
 from collections.abc import Sequence
+from typing import Final
 
 from watcher_sync.testing.kubernetes.population import populate
 from watcher_sync.testing.kubernetes.server import KubernetesServer
+
+_ENDS: Final = {signal.SIGTERM, signal.SIGINT}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,9 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--history-limit", type=int, default=10_000, metavar="N", help="writes a watch may go back")
     parser.add_argument("--no-controllers", action="store_true", help="nothing happens but what clients write")
     arguments = parser.parse_args(argv)
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)  # before the threads, which inherit it
     server = KubernetesServer(
         host=arguments.host,
         port=arguments.port,
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not arguments.no_controllers:
             server.cluster.run()
         print(server.url, flush=True)
-        ended.wait()
+        signal.sigwait(_ENDS)
         server.cluster.stop()
     return 0
 

@@ -12,12 +12,14 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-import threading
 from collections.abc import Sequence
+from typing import Final
 
 from watcher_sync.testing.openstack.cloud import FakeOpenStack
 from watcher_sync.testing.openstack.inventory import Inventory
 from watcher_sync.testing.openstack.population import populate
+
+_ENDS: Final = {signal.SIGTERM, signal.SIGINT}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,16 +32,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="decides ids, flavors and states (%(default)s)")
     parser.add_argument("--clouds-yaml", metavar="FILE", help="write a clouds.yaml with the cloud fake")
     arguments = parser.parse_args(argv)
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)  # before the threads, which inherit it
     inventory = Inventory(seed=arguments.seed)
     populate(inventory, hosts=arguments.hosts, servers=arguments.servers, seed=arguments.seed)
     with FakeOpenStack(inventory, host=arguments.host) as cloud:
         if arguments.clouds_yaml:
             cloud.clouds_yaml(arguments.clouds_yaml)
         print(cloud.auth_url, flush=True)
-        ended.wait()
+        signal.sigwait(_ENDS)
     return 0
 
 
