@@ -3,12 +3,12 @@
 
 oslo.reports writes the report to stderr, or to a file in ``[oslo_reports] log_dir``. With ``file_event_handler`` a
 touched file has the same effect as the signal. The report has the library's sections: package, threads, processes, and
-the configuration without secrets. This module adds sections for the engine, its sources, its model, the leases and the
+configuration without secrets. This module adds sections for the engine, its sources, its model, the leases and the
 background services.
 
 The master process has one child, which runs the engine. An operator may send the signal to either of them: the child
-reports, and the master forwards the signal to the child. The child's main thread, which only waits for signals, makes
-the report. The engine's thread continues meanwhile.
+reports, and the master forwards it. A thread of its own makes the report, because the main thread may hold a lock that
+the report needs. It must also handle SIGTERM while a database does not answer.
 """
 
 from __future__ import annotations
@@ -83,6 +83,11 @@ def make_report(conf: cfg.ConfigOpts, engine: Engine) -> type[guru_meditation_re
 
     class EngineReport(guru_meditation_report.TextGuruMeditation):
         """Has the sections of this engine, and this engine's configuration instead of ``cfg.CONF``."""
+
+        @classmethod
+        def handle_signal(cls, *args: Any) -> None:
+            """Report in a thread of its own."""
+            threading.Thread(target=super().handle_signal, args=args, name="report", daemon=True).start()
 
         def _readd_sections(self) -> None:
             del self.sections[self.start_section_index :]
