@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 
 import pytest
 import sqlalchemy as sa
@@ -99,6 +100,15 @@ def test_mariadb_stores_every_character_by_the_urls_that_guides_and_tools_write(
 def test_a_character_set_of_mariadb_that_lacks_characters_is_refused_by_name():
     with pytest.raises(ConfigError, match=r"\[database\] connection: the character set latin1 .* write utf8mb4"):
         opened("mysql://root@127.0.0.1/any?charset=latin1")
+
+
+@pytest.mark.parametrize(
+    ("driver", "usual"),
+    [("postgresql+psycopg2", "postgresql"), ("mysql+mysqldb", "mysql"), ("mariadb+mysqldb", "mysql")],
+)
+def test_a_url_of_a_driver_that_is_not_installed_is_refused_naming_the_url_of_the_installed(driver: str, usual: str):
+    with pytest.raises(ConfigError, match=rf"No module named .*, for {re.escape(driver)}://; {usual}:// takes the ins"):
+        opened(f"{driver}://root@127.0.0.1/any")
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])

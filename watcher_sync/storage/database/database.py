@@ -136,7 +136,11 @@ def open_database(
         if dialect not in _SUPPORTED:
             raise ConfigError(f"[database] connection: {dialect} is not one of {', '.join(_SUPPORTED)}")
         url.get_dialect().import_dbapi()
-    except (sa_exc.ArgumentError, sa_exc.NoSuchModuleError, ImportError, ValueError) as exc:
+    except ImportError as exc:
+        raise ConfigError(
+            f"[database] connection: {exc}, for {url.drivername}://; {dialect}:// takes the installed driver"
+        ) from None
+    except (sa_exc.ArgumentError, sa_exc.NoSuchModuleError, ValueError) as exc:
         raise ConfigError(f"[database] connection: {exc}") from None
     url = url.update_query_dict({k: v for k, v in _URL_DEFAULTS.get(dialect, {}).items() if k not in url.query})
     if dialect == "mysql":
