@@ -152,7 +152,7 @@ class Transport:
                 **more,
             )
             content = _content(response)
-        except (keystone.ClientException, requests.RequestException) as exc:
+        except (keystone.ClientException, OSError) as exc:
             raise _failure(exc) from exc
         if response.is_redirect:
             raise _redirected("endpoint", response)
@@ -209,7 +209,7 @@ class Transport:
         """
         try:
             headers = self._adapter.session.get_auth_headers(self._adapter.auth)
-        except (keystone.ClientException, requests.RequestException) as exc:
+        except (keystone.ClientException, OSError) as exc:
             raise _failure(exc) from exc
         return str((headers or {}).get("X-Auth-Token", ""))
 
@@ -227,7 +227,7 @@ class Transport:
             return None
         try:
             expires = auth.get_access(self._adapter.session).expires
-        except (keystone.ClientException, requests.RequestException) as exc:
+        except (keystone.ClientException, OSError) as exc:
             raise _failure(exc) from exc
         return None if expires is None else (expires - datetime.datetime.now(datetime.UTC)).total_seconds()
 
@@ -238,7 +238,7 @@ class Transport:
         """
         try:
             return str(self._adapter.session.get_project_id(self._adapter.auth) or "")
-        except (keystone.ClientException, requests.RequestException) as exc:
+        except (keystone.ClientException, OSError) as exc:
             raise _failure(exc) from exc
 
     def _has_agreed(self, refusal: ClientError) -> bool:

@@ -85,3 +85,13 @@ def test_an_option_of_a_cloud_that_its_type_does_not_know_is_named_in_one_line(c
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: the authentication has an option that its type does not know: ")
     assert "usernme" in line
+
+
+@pytest.mark.parametrize("option", ["--os-cacert", "--os-cert"])
+def test_a_file_of_tls_that_is_missing_is_named_in_one_line(option, clouds, capsys):
+    clouds()
+    address = "https://127.0.0.1:9"
+    assert run(["--os-auth-type", "none", "--os-endpoint", address, option, "/nowhere.pem", "source", "list"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert "/nowhere.pem" in line
