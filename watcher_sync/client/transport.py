@@ -261,7 +261,9 @@ class Transport:
         if not self._root:
             found = self._adapter.get_endpoint()
             if not found:
-                raise NotConfigured(f"no endpoint of the type {SERVICE_TYPE}: {_REGISTER}")
+                names = (("region", self._adapter.region_name), ("interface", self._adapter.interface))
+                asked = "".join(f" with the {what} {name}" for what, name in names if name)
+                raise NotConfigured(f"no endpoint of the type {SERVICE_TYPE}{asked}: {_REGISTER}")
             if not re.match("https?://[^/]", found):
                 raise NotConfigured(f"the endpoint must be like http://HOST:PORT, not {found!r}")
             self._root = found.rstrip("/").removesuffix("/v1")

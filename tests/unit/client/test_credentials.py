@@ -54,6 +54,20 @@ def test_a_catalog_without_the_service_is_told():
         client.sources()
 
 
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ({"region_name": "regionOne"}, "type watcher-sync with the region regionOne: register"),
+        ({"interface": "Public"}, "type watcher-sync with the interface Public: register"),
+        ({"region_name": "r", "interface": "i"}, "type watcher-sync with the region r with the interface i: register"),
+    ],
+)
+def test_a_catalog_without_the_endpoint_is_told_with_what_was_asked_for(options, asked):
+    client = Client(adapter.Adapter(session.Session(auth=NoAuth()), service_type="watcher-sync", **options))
+    with pytest.raises(NotConfigured, match=asked):
+        client.sources()
+
+
 AUTH = {"auth_url": "http://127.0.0.1:9/v3", "username": "reader", "password": "secret", "project_name": "lab"}
 
 
