@@ -11,7 +11,7 @@ import uuid
 from oslo_config import cfg
 
 from watcher_sync.assembly.store import open_store_of_server
-from watcher_sync.conf import outlet_watch, outlet_webhook
+from watcher_sync.conf import files, outlet_watch, outlet_webhook
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
@@ -116,7 +116,5 @@ def _ssl_context(conf: cfg.ConfigOpts) -> ssl.SSLContext | None:
     path = conf.outlet_webhook.ca_file
     if not path:
         return None
-    try:
-        return ssl.create_default_context(cafile=path)
-    except (OSError, ssl.SSLError) as exc:
-        raise ConfigError(f"[outlet_webhook] ca_file: {path}: {exc}") from None
+    files.check_tls("outlet_webhook", ("ca_file", path))
+    return ssl.create_default_context(cafile=path)

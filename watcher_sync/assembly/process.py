@@ -26,7 +26,7 @@ from oslo_reports import opts as reports
 from oslo_service import backend
 
 from watcher_sync.assembly import safe_logging
-from watcher_sync.conf import cloud_account, keystone, opts, reconcile_nova, strict
+from watcher_sync.conf import cloud_account, files, keystone, opts, reconcile_nova, strict
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, WatcherSyncError
 from watcher_sync.plugins import read_group
@@ -98,6 +98,8 @@ def make_conf(
         conf.set_default("use_stderr", True)
         if not conf.debug:
             conf.set_default("default_log_levels", [*_LIBRARY_LOG_LEVELS, "watcher_sync=WARN"])
+    if conf.log_config_append:
+        files.read_text("DEFAULT", "log_config_append", conf.log_config_append)
     try:
         logging.setup(conf, PROJECT)
     except OSError as exc:

@@ -88,14 +88,23 @@ class ClientManager:
 class Cloud:
     """The credentials from the command line, the environment or clouds.yaml."""
 
-    def __init__(self) -> None:
+    def __init__(self, argv: list[str]) -> None:
         # Imported here: the import takes longer than all others, and a command without credentials does not need it.
         from openstack import exceptions
         from openstack.config import OpenStackConfig
 
+        class OwnOptions(OpenStackConfig):
+            """Has no option that the type does not know: without a named cloud, those of the only one are there."""
+
+            def auth_config_hook(self, config: dict[str, Any]) -> dict[str, Any]:
+                options = loading.get_plugin_options(config["auth_type"])
+                known = {each.dest for option in options for each in (option, *option.deprecated)}
+                return {**config, "auth": {name: value for name, value in config["auth"].items() if name in known}}
+
         self._errors = (exceptions.SDKException, keystone.ClientException)
+        is_typed = any(word.partition("=")[0] == "--os-auth-type" for word in argv)
         try:
-            self._config = OpenStackConfig()
+            self._config = OwnOptions() if is_typed else OpenStackConfig()
         except self._errors as exc:
             raise NotConfigured(" ".join(str(exc).split())) from None
 
@@ -112,10 +121,10 @@ class Cloud:
     def adapter(self, options: argparse.Namespace) -> adapter.Adapter:
         """Makes the adapter of the chosen cloud.
 
-        :raises NotConfigured: when the authentication lacks an option.
+        :raises NotConfigured: when the authentication lacks an option, or has one that its type does not know.
         """
         try:
-            region = self._config.get_one(argparse=options)
+            region = self._region(options)
             if lack := lack_of(region):
                 raise NotConfigured(lack)
             return adapter.Adapter(
@@ -128,6 +137,12 @@ class Cloud:
             )
         except self._errors as exc:
             raise NotConfigured(" ".join(str(exc).split())) from None
+
+    def _region(self, options: argparse.Namespace) -> Any:
+        try:
+            return self._config.get_one(argparse=options)
+        except TypeError as exc:  # of the constructor of the type
+            raise NotConfigured(f"the authentication has an option that its type does not know: {exc}") from None
 
 
 def _needs_cloud(argv: list[str]) -> bool:
@@ -146,7 +161,7 @@ class Shell(App):
     def __init__(self, argv: list[str]) -> None:
         """:param argv: the command line without the program. The set of options depends on it."""
         self._argv = argv
-        self._cloud = Cloud() if _needs_cloud(argv) else None
+        self._cloud = Cloud(argv) if _needs_cloud(argv) else None
         self.client_manager: ClientManager | None = None
         super().__init__(
             description="watcher_sync: one live, ordered, persisted model of a cloud",

@@ -152,7 +152,7 @@ class Transport:
                 **more,
             )
             content = _content(response)
-        except (keystone.ClientException, requests.RequestException) as exc:
+        except (keystone.ClientException, OSError) as exc:
             raise _failure(exc) from exc
         if response.is_redirect:
             raise _redirected("endpoint", response)
@@ -209,7 +209,7 @@ class Transport:
         """
         try:
             headers = self._adapter.session.get_auth_headers(self._adapter.auth)
-        except (keystone.ClientException, requests.RequestException) as exc:
+        except (keystone.ClientException, OSError) as exc:
             raise _failure(exc) from exc
         return str((headers or {}).get("X-Auth-Token", ""))
 
@@ -227,7 +227,7 @@ class Transport:
             return None
         try:
             expires = auth.get_access(self._adapter.session).expires
-        except (keystone.ClientException, requests.RequestException) as exc:
+        except (keystone.ClientException, OSError) as exc:
             raise _failure(exc) from exc
         return None if expires is None else (expires - datetime.datetime.now(datetime.UTC)).total_seconds()
 
@@ -238,7 +238,7 @@ class Transport:
         """
         try:
             return str(self._adapter.session.get_project_id(self._adapter.auth) or "")
-        except (keystone.ClientException, requests.RequestException) as exc:
+        except (keystone.ClientException, OSError) as exc:
             raise _failure(exc) from exc
 
     def _has_agreed(self, refusal: ClientError) -> bool:
@@ -261,7 +261,9 @@ class Transport:
         if not self._root:
             found = self._adapter.get_endpoint()
             if not found:
-                raise NotConfigured(f"no endpoint of the type {SERVICE_TYPE}: {_REGISTER}")
+                names = (("region", self._adapter.region_name), ("interface", self._adapter.interface))
+                asked = "".join(f" with the {what} {name}" for what, name in names if name)
+                raise NotConfigured(f"no endpoint of the type {SERVICE_TYPE}{asked}: {_REGISTER}")
             if not re.match("https?://[^/]", found):
                 raise NotConfigured(f"the endpoint must be like http://HOST:PORT, not {found!r}")
             self._root = found.rstrip("/").removesuffix("/v1")

@@ -8,6 +8,7 @@
 ``database``        ``[database]``: time limits of statements and transactions
 ``engine``          ``[engine]``: sources, batches, leadership and shutdown
 ``keystone``        ``[keystone_authtoken]``: keystonemiddleware and its auth plugin
+``files``           Checks the files that options name
 ``liveness``        ``[liveness]``: when a host counts as down
 ``monitoring``      ``[monitoring]``: the monitoring HTTP server, and when a source is stale
 ``namespaces``      Namespaces of Kubernetes that belong to projects

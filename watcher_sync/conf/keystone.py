@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 
 from oslo_config import cfg
 
+from watcher_sync.conf import files
 from watcher_sync.exceptions import ConfigError
 
 GROUP = "keystone_authtoken"
@@ -98,6 +99,10 @@ def require_complete(conf: cfg.ConfigOpts) -> None:
         raise ConfigError(
             f"[{section}] {', '.join(missing)}: not set; [api] auth_strategy = keystone needs these options"
         )
+    group = conf[GROUP]
+    files.check_tls(
+        GROUP, ("cafile", group.cafile), ("certfile", group.certfile), ("keyfile", group.keyfile), allow_folder=True
+    )
     _require_cache(conf)
 
 
@@ -136,6 +141,9 @@ def _require_cache(conf: cfg.ConfigOpts) -> None:
         module, package = ("bmemcached", "python-binary-memcached") if binary else ("memcache", "python-memcached")
         if importlib.util.find_spec(module) is None:
             raise ConfigError(f"[{GROUP}] memcached_servers: needs the package {package}")
+    if group.memcache_tls_enabled:
+        names = ("memcache_tls_cafile", "memcache_tls_certfile", "memcache_tls_keyfile")
+        files.check_tls(GROUP, *((name, group[name]) for name in names))
 
 
 def listers(conf: cfg.ConfigOpts) -> Iterator[Callable[[], list[tuple[str, list[cfg.Opt]]]]]:

@@ -6,7 +6,6 @@ openstacksdk is imported when an account is made: the import is slow.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ import msgspec
 from oslo_config import cfg
 
 from watcher_sync.accounts import lack_of
-from watcher_sync.conf import cloud_account
+from watcher_sync.conf import cloud_account, files
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.reconcile.openstack_errors import shown
 
@@ -47,7 +46,10 @@ def make_account(conf: cfg.ConfigOpts, name: str) -> CloudAccount:
         if group.cloud:
             region = {"region_name": group.region_name} if group.region_name else {}
             config = OpenStackConfig(load_envvars=False, app_name=_APP_NAME)
-            cloud = config.get_one(cloud=group.cloud, api_timeout=group.timeout, **region)
+            try:
+                cloud = config.get_one(cloud=group.cloud, api_timeout=group.timeout, **region)
+            except TypeError as exc:  # of the constructor of auth_type
+                raise ConfigError(f"[{name}] cloud: {group.cloud} has an option that is not known: {exc}") from None
             if lack := lack_of(cloud):
                 raise ConfigError(f"[{name}] {lack}")
             session = cloud.get_session()
@@ -81,15 +83,9 @@ def _check_session(session: Any, name: str) -> None:
     """:raises ConfigError: the library could not send a request, or not to Keystone."""
     if (getattr(session.auth, "auth_url", None) or "").rstrip("/").endswith(_TOKENS):
         raise ConfigError(f"[{name}] auth_url: it ends with {_TOKENS}; it is to be Keystone's, which ends with /v3")
-    cert = [session.cert] if isinstance(session.cert, str) else list(session.cert or ())
-    verify = session.verify if isinstance(session.verify, str) else None
-    for option, path in (("cafile", verify), *zip(("certfile", "keyfile"), cert, strict=False)):
-        try:
-            if path is not None and not os.path.isdir(path):
-                with open(path, "rb"):
-                    pass
-        except OSError as exc:
-            raise ConfigError(f"[{name}] {option}: {path}: {exc.strerror}") from None
+    certificate, key = (session.cert, None) if isinstance(session.cert, str) else session.cert or (None, None)
+    authorities = session.verify if isinstance(session.verify, str) else None
+    files.check_tls(name, ("cafile", authorities), ("certfile", certificate), ("keyfile", key), allow_folder=True)
 
 
 def settle_region(adapter: Any, section: str) -> str:

@@ -26,8 +26,10 @@ import oslo_messaging
 from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_messaging import opts as library_opts
+from oslo_utils import strutils
 
 from watcher_sync.backoff import Backoff
+from watcher_sync.conf import files
 from watcher_sync.events import OSLO, Event
 from watcher_sync.exceptions import ConfigError, described
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
@@ -39,6 +41,7 @@ from watcher_sync.wire.json import MAX_SIZE
 LOG = logging.getLogger(__name__)
 
 _RABBIT_GROUP: Final = "oslo_messaging_rabbit"
+_KAFKA_GROUP: Final = "oslo_messaging_kafka"
 _RABBIT_DEFAULTS: Final = (
     # With these a listener reconnects within seconds.
     ("rabbit_retry_interval", 1),
@@ -339,7 +342,25 @@ class OsloMessagingSource(Source):
                 f"{option}: oslo.messaging cannot log in to RabbitMQ with a '/' in the user or the password; set"
                 " driver = rabbitmq, which can, or change the password"
             )
+        self._check_files(url)
         return url
+
+    def _check_files(self, url: Any) -> None:
+        """Check the files of TLS. The library reports them at each attempt to connect, or only as a timeout."""
+        is_kafka = url.transport.startswith("kafka")
+        group = _KAFKA_GROUP if is_kafka else _RABBIT_GROUP
+
+        def value(option: str) -> str:
+            return str(url.query.get(option, self._private[group][option]) or "")
+
+        if is_kafka:
+            names = ("ssl_cafile", "ssl_client_cert_file", "ssl_client_key_file")
+            is_used, password = value("security_protocol").endswith("SSL"), value("ssl_client_key_password")
+        else:
+            names = ("ssl_ca_file", "ssl_cert_file", "ssl_key_file")
+            is_used, password = strutils.bool_from_string(value("ssl")), ""
+        if is_used:
+            files.check_tls(group, *((name, value(name)) for name in names), password=password)
 
     def _scrub(self, error: Exception) -> str:
         """An error on one line, without the passwords of the URL."""
@@ -362,7 +383,9 @@ def _private_conf(conf: cfg.ConfigOpts, *, prefetch: int) -> cfg.ConfigOpts:
         files, folders = [], []
     private([], project="watcher-sync", default_config_files=files, default_config_dirs=folders)
     for group, options in library_opts.list_opts():
-        if group == _RABBIT_GROUP:
+        if group == _KAFKA_GROUP:
+            private.register_opts(options, group=group)
+        elif group == _RABBIT_GROUP:
             private.register_opts(options, group=group)
             private.set_override("rabbit_qos_prefetch_count", prefetch, group=group)
             for option, value in _RABBIT_DEFAULTS:

@@ -196,7 +196,10 @@ class ReplaySource(Source):
         """
         if not self.group.paths:
             raise ConfigError(f"[source_{self.name}] paths: nothing to read")
-        events = read_events(self.group.paths, self.name, self.group.max_event_size)
+        try:
+            events = read_events(self.group.paths, self.name, self.group.max_event_size)
+        except ConfigError as exc:
+            raise ConfigError(f"[source_{self.name}] paths: {exc}") from None
         self._state = SourceState.CONNECTED
         self._thread = threading.Thread(target=self._run, args=(events, emit), name=f"source-{self.name}", daemon=True)
         self._thread.start()

@@ -6,13 +6,12 @@ It imports no gRPC, which must not be imported before a fork.
 
 from __future__ import annotations
 
-import ssl
-
 import msgspec
 from oslo_config import cfg
 
 from watcher_sync.api.identity.authentication import is_loopback
 from watcher_sync.api.identity.bearer_tokens import EXPIRY_GRACE_SECONDS
+from watcher_sync.conf import files
 from watcher_sync.conf.outlet_watch import GROUP, auth_strategy
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.watch import callers
@@ -89,13 +88,5 @@ def _check_tls(conf: cfg.ConfigOpts) -> None:
         raise ConfigError(f"[{GROUP}] tls_client_ca: needs tls_cert and tls_key")
     if not group.tls_cert:
         return
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(group.tls_cert, group.tls_key)
-    except (OSError, ssl.SSLError) as exc:
-        raise ConfigError(f"[{GROUP}] tls_cert, tls_key: {group.tls_cert}, {group.tls_key}: {exc}") from None
-    if group.tls_client_ca:
-        try:
-            context.load_verify_locations(group.tls_client_ca)
-        except (OSError, ssl.SSLError) as exc:
-            raise ConfigError(f"[{GROUP}] tls_client_ca: {group.tls_client_ca}: {exc}") from None
+    names = ("tls_client_ca", "tls_cert", "tls_key")
+    files.check_tls(GROUP, *((name, group[name]) for name in names))

@@ -122,7 +122,7 @@ def test_what_makes_no_sense_is_in_quarantine_and_the_rest_goes_on(site: Install
 @pytest.mark.parametrize(
     ("option", "value", "says"),
     [
-        ("kubeconfig", "/no/such/file", "[source_edge] kubeconfig: /no/such/file: cannot be read"),
+        ("kubeconfig", "/no/such/file", "[source_edge] kubeconfig: /no/such/file: there is no such file"),
         ("in_cluster", "true", "[source_edge] kubeconfig: cannot be set beside in_cluster"),
         ("resources", "podz", "[source_edge] resources: 'podz' is neither one of pods,"),
         ("resources", "", "[source_edge] resources: names nothing to follow"),

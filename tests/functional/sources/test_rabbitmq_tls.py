@@ -16,7 +16,7 @@ import trustme
 
 from tests.functional.sources.listening import Engine, envelope, listening, make_source, publishing, wrap
 from tests.waiting import deadline, wait_until
-from watcher_sync.exceptions import SourceError
+from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import Source, SourceState
 from watcher_sync.sources.oslo_messaging import OsloMessagingSource
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
@@ -136,11 +136,11 @@ def test_a_server_of_another_authority_or_name_is_refused_and_the_status_says_so
             source.stop(time.monotonic() + deadline(5))
 
 
-def test_a_certificate_file_that_is_missing_is_told_in_the_status() -> None:
+@pytest.mark.parametrize("driver", [RabbitMQSource, OsloMessagingSource])
+def test_a_certificate_file_that_is_missing_is_told_before_the_start(driver: type[Source]) -> None:
     url = "rabbit://guest:guest@127.0.0.1:5672/?ssl=true&ssl_ca_file=/no/such/ca.pem"
-    source = make_source("any", url, driver=RabbitMQSource)
-    with pytest.raises(SourceError, match="No such file"):
-        source.probe()
+    with pytest.raises(ConfigError, match=r"\[oslo_messaging_rabbit\] ssl_ca_file: /no/such/ca.pem: No such file"):
+        make_source("any", url, driver=driver)
 
 
 def test_without_an_authority_any_certificate_is_accepted_as_oslo_messaging_does(authority: trustme.CA) -> None:

@@ -131,6 +131,43 @@ def test_db_sync_refuses_a_postgresql_database_that_does_not_store_every_text(po
             connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
 
 
+SETTINGS = {
+    "DateStyle": "'SQL, DMY'", "IntervalStyle": "'sql_standard'", "TimeZone": "'Asia/Kolkata'",
+    "bytea_output": "'escape'",
+    "client_encoding": "'LATIN1'", "extra_float_digits": "-15", "default_transaction_isolation": "'serializable'",
+    "standard_conforming_strings": "off", "transform_null_equals": "on", "backslash_quote": "on",
+    "default_transaction_deferrable": "on", "search_path": "public, pg_catalog", "quote_all_identifiers": "on",
+}  # fmt: skip
+"""Defaults of a database or a role that change what a connection writes or reads."""
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_default_of_a_postgresql_database_changes_nothing_that_is_stored_or_read(postgresql_url: str, setting: str):
+    values = {"owner": f"{LAST_PLANE} \\ ' é", "ratio": 0.1 + 0.2}
+    written = []
+    for default in ("DEFAULT", SETTINGS[setting]):
+        name = sa.make_url(postgresql_url).database
+        admin = sa.create_engine(postgresql_url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+        with admin.connect() as connection:
+            connection.exec_driver_sql(f"ALTER DATABASE {name} SET {setting} = {default}")
+        store = migrate(opened(postgresql_url))
+        try:
+            cycle_on(store).run(Batch(events=[told(len(written) + 1, meter(f"m{len(written)}", **values))]))
+            with store.database.connect() as connection:
+                times = connection.execute(sa.select(store.tables.journal.c.time)).scalars().all()
+                deltas = connection.execute(sa.select(store.tables.journal.c.delta)).scalars().all()
+                table = store.tables.entities["meter"]
+                rows = connection.execute(sa.select(table.c.owner, table.c.ratio)).all()
+            assert {tuple(row) for row in rows} == {tuple(values.values())}
+            assert all(time.tzinfo is datetime.UTC for time in times)
+            assert all(abs(datetime.datetime.now(datetime.UTC) - time) < datetime.timedelta(hours=1) for time in times)
+            written.append(deltas[-1])
+        finally:
+            store.close()
+            store.database.dispose()
+    assert written[0] == written[1]
+
+
 def test_postgresql_may_have_another_style_of_dates_by_default_and_is_asked_to_prepare_nothing(postgresql_url: str):
     """A pooler that gives each transaction another connection to the server lacks what was prepared."""
     name = sa.make_url(postgresql_url).database

@@ -72,7 +72,7 @@ def test_a_good_configuration_is_read_with_the_options_of_the_libraries(run):
         ("[api]\nport = 99999\n", ["0.conf: [api] port: Should be less than or equal to 65535"]),
         ("[DEFAULT]\nmax_logfile_count = x\n", ["0.conf: [DEFAULT] max_logfile_count: it has to be a number, not 'x'"]),
         ("[DEFAULT]\nlog_file = /moon/x\n", ["error: [DEFAULT] log_file or log_dir: /moon/x: No such file"]),
-        ("[DEFAULT]\nlog_config_append = /moon\n", ["error: [DEFAULT] log_config_append: ", "'/moon'"]),
+        ("[DEFAULT]\nlog_config_append = /moon\n", ["error: [DEFAULT] log_config_append: /moon: No such file"]),
         ("[engine\nbatch_size = 5\n", ["0.conf"]),
         ("[source_a]\ndriver = oslo_messaging\ntransport_ulr = x\n", ["transport_ulr in [source_a]", "transport_url"]),
     ],

@@ -32,13 +32,22 @@ def test_a_kind_that_the_database_lacks_is_left_out_and_logged_once_by_a_process
     assert lines == ["entity kind 'aggregate' of here: it lacks a column; until then its events go to the quarantine"]
 
 
-def test_a_pool_of_one_connection_is_refused_because_commits_retain_one(tmp_path) -> None:
+@pytest.mark.parametrize(
+    ("size", "overflow", "is_refused"),
+    [(1, 0, True), (1, 1, False), (1, -1, False), (2, 0, False), (0, 0, False), (None, None, False), (None, 0, False)],
+)
+def test_a_pool_of_one_connection_is_refused_because_commits_retain_one(tmp_path, size, overflow, is_refused) -> None:
+    """A size of 0, and an overflow of -1, are no limit."""
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
     opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", f"sqlite:///{tmp_path / 'ws.sqlite'}", group="database")
-    conf.set_override("max_pool_size", 1, group="database")
-    conf.set_override("max_overflow", 0, group="database")
-    with pytest.raises(ConfigError, match="max_pool_size, max_overflow"):
-        assembly.open_store(conf, builtin_kinds(), checked=False)
+    for option, value in (("max_pool_size", size), ("max_overflow", overflow)):
+        if value is not None:
+            conf.set_override(option, value, group="database")
+    if is_refused:
+        with pytest.raises(ConfigError, match="max_pool_size, max_overflow"):
+            assembly.open_store(conf, builtin_kinds(), checked=False)
+    else:
+        assembly.open_store(conf, builtin_kinds(), checked=False).dispose()

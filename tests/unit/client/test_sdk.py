@@ -18,6 +18,7 @@ import openstack
 import pytest
 from keystonemiddleware.fixture import AuthTokenFixture
 from openstack import exceptions
+from openstack.config import loader
 
 from tests.migrated import migrate
 from tests.plugin_kinds import plugin_kinds
@@ -387,6 +388,6 @@ def test_the_example_of_the_page_runs_as_it_is_written(url, write, tmp_path, mon
     code = textwrap.dedent("".join(itertools.takewhile(lambda line: line[:1] in " \n", lines)))
     clouds = tmp_path / "clouds.yaml"
     clouds.write_text(json.dumps({"clouds": {"lab": {"auth_type": "none", "auth": {"endpoint": url}}}}))
-    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(clouds))
+    monkeypatch.setattr(loader, "CONFIG_FILES", [str(clouds)])
     exec(compile(code, str(PAGE), "exec"), {})
     assert capsys.readouterr().out.splitlines() == ["web-2 host-0", "web-4 host-0", "active"]

@@ -119,6 +119,11 @@ def test_a_plugin_that_fails_is_shown_and_costs_only_itself(installed, expressio
     assert dispatcher.find("dcm.status.vm").plugin == "dcm"
 
 
-def test_a_provider_of_cost_management_is_known():
-    row = Player().told(event(reported="ready", service_type="cost", sequence=1, channel="dcm.cost"))
-    assert row.status == "READY"
+@pytest.mark.parametrize("change", [str.lower, str.upper, str.title])
+@pytest.mark.parametrize("service", [each for each in BUILTIN if not each.subjects], ids=lambda each: each.name)
+def test_each_status_of_each_built_in_service_type_is_stored(service, change):
+    for sequence, status in enumerate(sorted({*service.statuses, *service.aliases} - {"DELETED"}), 1):
+        told = event(
+            reported=change(status), service_type=service.name, sequence=sequence, channel=f"dcm.{service.name}"
+        )
+        assert Player().told(told).status == service.aliases.get(status, status)

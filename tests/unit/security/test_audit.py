@@ -263,5 +263,5 @@ def test_the_map_of_the_audit_knows_every_path_of_the_api(conf, store):
 def test_an_audit_without_a_map_is_refused_at_the_start(conf, store):
     conf.set_override("audit", True, group="api")
     conf.set_override("audit_map_file", "/no/such/file", group="api")
-    with pytest.raises(ConfigError, match=r"\[api\] audit_map_file = /no/such/file"):
+    with pytest.raises(ConfigError, match=r"\[api\] audit_map_file: /no/such/file: No such file"):
         api.make_application(conf, store)

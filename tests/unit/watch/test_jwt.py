@@ -33,13 +33,13 @@ def rsa_key() -> rsa.RSAPrivateKey:
 
 
 def test_a_token_of_the_key_has_its_claims(rsa_key: rsa.RSAPrivateKey) -> None:
-    claims = JwtReader([public(rsa_key)], ["RS256"]).read(signed(rsa_key, "RS256"))
+    claims = JwtReader({"a": public(rsa_key)}, ["RS256"]).read(signed(rsa_key, "RS256"))
     assert (claims.subject, claims.project_id, claims.roles) == ("u1", "p1", ("reader",))
 
 
 def test_a_token_of_any_of_several_keys_is_accepted(rsa_key: rsa.RSAPrivateKey) -> None:
     curve = ec.generate_private_key(ec.SECP256R1())
-    reader = JwtReader([public(curve), public(rsa_key)], ["RS256", "ES256"])
+    reader = JwtReader({"a": public(curve), "b": public(rsa_key)}, ["RS256", "ES256"])
     assert reader.read(signed(rsa_key, "RS256")).subject == "u1"
     assert reader.read(signed(curve, "ES256")).subject == "u1"
 
@@ -58,7 +58,7 @@ def test_a_token_of_any_of_several_keys_is_accepted(rsa_key: rsa.RSAPrivateKey) 
     ],
 )
 def test_a_token_with_wrong_claims_is_refused(claims: dict[str, Any]) -> None:
-    reader = JwtReader([SECRET], ["HS256"], issuer="us", audience="watch")
+    reader = JwtReader({"a": SECRET}, ["HS256"], issuer="us", audience="watch")
     good = {"iss": "us", "aud": "watch"}
     assert reader.read(signed(SECRET, "HS256", **good)).subject == "u1"
     with pytest.raises(InvalidToken):
@@ -67,7 +67,7 @@ def test_a_token_with_wrong_claims_is_refused(claims: dict[str, Any]) -> None:
 
 def test_a_token_of_another_key_or_algorithm_is_refused(rsa_key: rsa.RSAPrivateKey) -> None:
     other = rsa.generate_private_key(65537, 2048)
-    reader = JwtReader([public(rsa_key)], ["RS256"])
+    reader = JwtReader({"a": public(rsa_key)}, ["RS256"])
     unsigned = jwt.encode({"sub": "u1", "exp": time.time() + 60}, None, "none")
     for token in (signed(other, "RS256"), signed(rsa_key, "RS512"), signed(SECRET, "HS256"), unsigned, "x", ""):
         with pytest.raises(InvalidToken):
@@ -81,4 +81,4 @@ def test_a_token_of_another_key_or_algorithm_is_refused(rsa_key: rsa.RSAPrivateK
 )  # fmt: skip
 def test_keys_and_algorithms_that_do_not_fit_are_refused(keys: list[str], algorithms: list[str]) -> None:
     with pytest.raises(ConfigError, match="jwt_"):
-        JwtReader(keys, algorithms)
+        JwtReader({f"{number}.pem": key for number, key in enumerate(keys)}, algorithms)

@@ -8,12 +8,11 @@ cannot send, and the request continues.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 
 from oslo_config import cfg
 
-from watcher_sync.exceptions import ConfigError
+from watcher_sync.conf import files
 
 _SERVICE = "watcher-sync"
 _NOTIFICATIONS = "oslo_messaging_notifications"
@@ -35,8 +34,7 @@ def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
     from keystonemiddleware import audit
 
     map_file: str = conf.api.audit_map_file
-    if not os.access(map_file, os.R_OK):
-        raise ConfigError(f"[api] audit_map_file = {map_file}: cannot be read")
+    files.read_text("api", "audit_map_file", map_file)
     oslo_messaging.get_notification_transport(conf)  # registers the options
     conf.set_default("retry", _MAX_RETRIES, group=_NOTIFICATIONS)
     audited: Wsgi = audit.AuditMiddleware(

@@ -13,20 +13,26 @@ one writes an identity, so the middleware replaces the identity by that of ``noa
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from oslo_config import cfg
 from oslo_context import context as oslo_context
+from oslo_log import log as logging
 from oslo_policy import policy
 
 from watcher_sync.api.http.envelope import ids_of, note_actor
 from watcher_sync.api.http.problems import Problem
 from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS, ALL_PROJECTS
+from watcher_sync.conf import files
 from watcher_sync.events import Actor
+from watcher_sync.exceptions import ConfigError
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.visibility import NOTHING_HIDDEN, Hidden
+
+LOG = logging.getLogger(__name__)
 
 NO_PROJECT = ""
 """The project of the policy's target where there is none. No token has it."""
@@ -39,6 +45,8 @@ CLAIMS = "watcher_sync.claims"
 IDENTITY = ("HTTP_X_USER", "HTTP_X_PROJECT", "HTTP_X_DOMAIN", "HTTP_X_ROLE", "HTTP_X_IDENTITY", "HTTP_X_SERVICE",
             "HTTP_X_SYSTEM", "HTTP_X_TENANT", "HTTP_X_IS_ADMIN")  # fmt: skip
 """The beginnings of the names that keystonemiddleware writes into the environment."""
+
+_POLICY = "oslo_policy"
 
 Wsgi = Callable[..., Iterable[bytes]]
 
@@ -164,15 +172,46 @@ def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
     return wrapped
 
 
+def _check_policy_files(conf: cfg.ConfigOpts) -> None:
+    """Check what oslo.policy would raise without the name of the option, or only log.
+
+    It has the default rules for a file that does not exist, which is usual, and for one that is empty.
+
+    :raises ConfigError: a file is unusable.
+    """
+    group = conf[_POLICY]
+    file = conf.find_file(group.policy_file)
+    if file is not None:
+        files.read_text(_POLICY, "policy_file", file, may_be_empty=True)
+    elif (found := conf.get_location("policy_file", _POLICY)) is not None and found.location.is_user_controlled:
+        LOG.warning("[%s] policy_file: %s: no such file; the default rules are in force", _POLICY, group.policy_file)
+    for name in group.policy_dirs:
+        folder = conf.find_file(name)
+        if folder is None:
+            continue
+        if not os.path.isdir(folder):
+            raise ConfigError(f"[{_POLICY}] policy_dirs: {folder}: it is no folder")
+        for entry in os.scandir(folder):
+            if entry.is_file() and not entry.name.startswith("."):
+                files.read_text(_POLICY, "policy_dirs", entry.path, may_be_empty=True)
+
+
 class ContextFactory:
     """Makes the context of each request. Used by all threads."""
 
     def __init__(self, conf: cfg.ConfigOpts, rules: list[policy.RuleDefault], strategy: str | None = None) -> None:
-        """:param strategy: how callers were authenticated; None: ``[api] auth_strategy``."""
+        """:param strategy: how callers were authenticated; None: ``[api] auth_strategy``.
+
+        :raises ConfigError: a file of the policy is unusable.
+        """
         self.strategy: str = strategy or conf.api.auth_strategy
         self._enforcer = policy.Enforcer(conf)
         self._enforcer.register_defaults(rules)
-        self._enforcer.load_rules()
+        _check_policy_files(conf)
+        try:
+            self._enforcer.load_rules()
+        except ValueError as exc:  # a file is no YAML, or no mapping
+            raise ConfigError(f"[{_POLICY}] policy_file, policy_dirs: {' '.join(str(exc).split())}") from None
 
     def of_environ(self, environ: dict[str, Any]) -> RequestContext:
         """Makes the context of a WSGI environment that authentication has passed."""

@@ -10,8 +10,7 @@ PyJWT is imported with this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import jwt
@@ -19,6 +18,7 @@ from oslo_config import cfg
 
 from watcher_sync.api.http.problems import Problem, wsgi_answer
 from watcher_sync.api.http.request_context import CLAIMS, IDENTITY, Claims
+from watcher_sync.conf import files
 from watcher_sync.conf.outlet_watch import GROUP
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.wire.watch.topic_links import TEMPLATE, VERSIONS
@@ -88,13 +88,14 @@ def jwt_reader(conf: cfg.ConfigOpts) -> JwtReader:
     """
     group = conf[GROUP]
     issuer, audience = group.jwt_issuer or None, group.jwt_audience or None
+    keys = read_keys(group.jwt_key_files)
     try:
         if issuer is None and audience is None and not group.jwt_accept_any:
             raise ConfigError(
                 "jwt_issuer, jwt_audience: neither is set, so a token for another service would be accepted; "
                 "set one of them, or jwt_accept_any = true"
             )
-        return JwtReader(read_keys(group.jwt_key_files), group.jwt_algorithms, issuer=issuer, audience=audience)
+        return JwtReader(keys, group.jwt_algorithms, issuer=issuer, audience=audience)
     except ConfigError as exc:
         raise ConfigError(f"[{GROUP}] {exc}") from None
 
@@ -103,9 +104,14 @@ class JwtReader:
     """Reads signed JWTs. Immutable."""
 
     def __init__(
-        self, keys: Sequence[str], algorithms: Sequence[str], *, issuer: str | None = None, audience: str | None = None
+        self,
+        keys: Mapping[str, str],
+        algorithms: Sequence[str],
+        *,
+        issuer: str | None = None,
+        audience: str | None = None,
     ) -> None:
-        """:param keys: secrets, or public keys in PEM: a token may be signed with any of them.
+        """:param keys: file -> its secret, or public key in PEM: a token may be signed with any of them.
 
         :raises ConfigError: the algorithms and the keys do not fit.
         """
@@ -117,9 +123,10 @@ class JwtReader:
             raise ConfigError("jwt_algorithms: algorithms with a secret and with a public key exclude each other")
         if not keys:
             raise ConfigError("jwt_key_files: not set; auth_strategy = jwt needs it")
-        if symmetric == {True} and any(len(key.encode()) < _MIN_SECRET_BYTES for key in keys):
-            raise ConfigError(f"jwt_key_files: a secret needs {_MIN_SECRET_BYTES} bytes")
-        self._keys = [_prepared(key, algorithms) for key in keys]
+        for path, key in keys.items():
+            if symmetric == {True} and len(key.encode()) < _MIN_SECRET_BYTES:
+                raise ConfigError(f"jwt_key_files: {path}: a secret needs {_MIN_SECRET_BYTES} bytes")
+        self._keys = [_prepared(path, key, algorithms) for path, key in keys.items()]
         """(key, the algorithms that it is for) of each."""
         self._issuer = issuer
         self._audience = audience
@@ -151,21 +158,15 @@ class JwtReader:
         raise InvalidToken(reason)
 
 
-def read_keys(paths: Sequence[str]) -> list[str]:
-    """The content of key files.
+def read_keys(paths: Sequence[str]) -> dict[str, str]:
+    """Key file -> its content.
 
     :raises ConfigError: a file cannot be read.
     """
-    found: list[str] = []
-    for path in paths:
-        try:
-            found.append(Path(path).read_text().strip())
-        except (OSError, UnicodeDecodeError) as exc:
-            raise ConfigError(f"jwt_key_files: {path}: {exc}") from None
-    return found
+    return {path: files.read_text(GROUP, "jwt_key_files", path).strip() for path in paths}
 
 
-def _prepared(key: str, algorithms: Sequence[str]) -> tuple[Any, list[str]]:
+def _prepared(path: str, key: str, algorithms: Sequence[str]) -> tuple[Any, list[str]]:
     """The key, parsed once, and the algorithms that it is for.
 
     :raises ConfigError: no algorithm can use the key.
@@ -179,7 +180,7 @@ def _prepared(key: str, algorithms: Sequence[str]) -> tuple[Any, list[str]]:
             continue
         fitting.append(name)
     if not fitting:
-        raise ConfigError(f"jwt_key_files: a file has no key for {', '.join(algorithms)}")
+        raise ConfigError(f"jwt_key_files: {path}: it has no key for {', '.join(algorithms)}")
     return prepared, fitting
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 from oslo_config import cfg
 
+from watcher_sync.conf import files
 from watcher_sync.exceptions import ConfigError
 
 _SITE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
@@ -142,6 +143,9 @@ def read_settings(name: str, group: Any) -> RegionSettings:
         raise ConfigError(f"{section} endpoint: no URL with http or https, and a host")
     if group.keyfile and not group.certfile:
         raise ConfigError(f"{section} certfile: not set, but keyfile is")
+    files.check_tls(
+        f"source_{name}", ("cafile", group.cafile), ("certfile", group.certfile), ("keyfile", group.keyfile)
+    )
     _require_account(section, group)
     return RegionSettings(
         **msgspec.structs.asdict(site),

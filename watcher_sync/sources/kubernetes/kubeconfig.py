@@ -96,6 +96,19 @@ def find_paths(given: str | None, environ: Mapping[str, str] = os.environ) -> li
     return [Path(os.path.expanduser(name)).absolute() for name in names.split(os.pathsep) if name]
 
 
+def read_files(given: str | None) -> list[tuple[Path, Mapping[str, Any]]]:
+    """Each file that exists, and its content.
+
+    :param given: see :func:`find_paths`.
+    :raises KubeconfigError: there is no file, or one cannot be read or is no kubeconfig.
+    """
+    paths = find_paths(given)
+    documents = [(path, _parse(path)) for path in paths if path.exists()]
+    if not documents:
+        raise KubeconfigError(f"{', '.join(map(str, paths))}: there is no such file")
+    return documents
+
+
 def read_kubeconfig(given: str | None, context: str | None) -> Kubeconfig:
     """The cluster and the user of a context.
 
@@ -103,10 +116,7 @@ def read_kubeconfig(given: str | None, context: str | None) -> Kubeconfig:
     :param context: None: the current context of the files.
     :raises KubeconfigError: a file cannot be read, or lacks what is needed.
     """
-    paths = find_paths(given)
-    documents = [(path, _parse(path)) for path in paths if path.exists()]
-    if not documents:
-        raise KubeconfigError(f"{', '.join(map(str, paths))}: there is no such file")
+    documents = read_files(given)
     name = context or next((d["current-context"] for _, d in documents if d.get("current-context")), None)
     where = ", ".join(str(path) for path, _ in documents)
     if name is None:

@@ -10,7 +10,6 @@ listing is a generator of pages, so a caller need not store all texts at once.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -24,7 +23,7 @@ from watcher_sync.sources.kubernetes import resources
 from watcher_sync.sources.kubernetes.connection import ApiConnection, KubernetesError, NotServed, TransportError
 from watcher_sync.sources.kubernetes.credentials import Access
 from watcher_sync.sources.kubernetes.exec_credential import ExecSettings
-from watcher_sync.sources.kubernetes.kubeconfig import find_paths
+from watcher_sync.sources.kubernetes.kubeconfig import KubeconfigError, read_files
 from watcher_sync.sources.kubernetes.lister_watcher import ListerWatcher
 from watcher_sync.sources.kubernetes.resources import Resource
 from watcher_sync.wire.custom_kinds import parse_entries
@@ -216,8 +215,11 @@ def _check_access(name: str, group: Any) -> None:
     if group.in_cluster and (group.kubeconfig or group.context):
         option = "kubeconfig" if group.kubeconfig else "context"
         raise ConfigError(f"[source_{name}] {option}: cannot be set beside in_cluster")
-    if group.kubeconfig and not any(os.access(path, os.R_OK) for path in find_paths(group.kubeconfig)):
-        raise ConfigError(f"[source_{name}] kubeconfig: {group.kubeconfig}: cannot be read")
+    if group.kubeconfig:
+        try:
+            read_files(group.kubeconfig)
+        except KubeconfigError as exc:
+            raise ConfigError(f"[source_{name}] kubeconfig: {exc}") from None
 
 
 def _read_resources(name: str, group: Any) -> tuple[Resource, ...]:

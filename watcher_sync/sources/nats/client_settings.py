@@ -16,20 +16,19 @@ import re
 import ssl
 import urllib.parse
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from oslo_config import cfg
 
+from watcher_sync.conf import files
 from watcher_sync.exceptions import ConfigError
 
 CONNECT_TIMEOUT_SECONDS: Final = 3
 DEFAULT_PORT: Final = 4222
 
 _NAME: Final = re.compile(r"[^\s.*>/\\\x00-\x1f]+")
-_FILES: Final = ("tls_ca_file", "tls_cert_file", "tls_key_file", "nkey_seed_file", "credentials_file")
 
 CLIENT_OPTIONS: Final[list[cfg.Opt]] = [
     cfg.ListOpt(
@@ -190,15 +189,11 @@ class NatsClientSettings:
                 raise self.wrong(way, "needs the package nkeys: pip install watcher-sync[nkeys]")
 
     def _check_files(self) -> None:
-        for option in _FILES:
-            path = self._group[option]
-            if not path:
-                continue
-            try:
-                with Path(path).open("rb"):
-                    pass
-            except OSError as exc:
-                raise self.wrong(option, f"{path}: {exc.strerror}") from None
+        for option in ("nkey_seed_file", "credentials_file"):
+            if self._group[option]:
+                files.read_text(self._section, option, self._group[option])
+        names = ("tls_ca_file", "tls_cert_file", "tls_key_file")
+        files.check_tls(self._section, *((name, self._group[name]) for name in names))
 
 
 def _is_whole(server: str) -> bool:

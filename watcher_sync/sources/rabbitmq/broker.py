@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 from oslo_config import cfg
 
+from watcher_sync.conf import files
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.scrubbing import without_secrets
 
@@ -133,8 +134,11 @@ def read_broker(section: str, url: str | None, conf: cfg.ConfigOpts) -> Broker:
         )
         for host in parsed.hosts
     ] or [BrokerHost("localhost", DEFAULT_PORT, "guest", "guest")]
-    options = {option.dest: private[GROUP][option.dest] for option in _OPTIONS}
-    return Broker(hosts, parsed.virtual_host or "/", options | _from_query(section, parsed.query))
+    options = {option.dest: private[GROUP][option.dest] for option in _OPTIONS} | _from_query(section, parsed.query)
+    if options["ssl"]:
+        names = ("ssl_ca_file", "ssl_cert_file", "ssl_key_file")
+        files.check_tls(GROUP, *((name, options[name]) for name in names))
+    return Broker(hosts, parsed.virtual_host or "/", options)
 
 
 def _from_query(section: str, query: Mapping[str, str]) -> dict[str, Any]:

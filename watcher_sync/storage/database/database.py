@@ -274,13 +274,15 @@ def _restrict_files(path: str) -> None:
 
 
 def _set_up_psycopg(connection: Any, _record: Any) -> None:
-    """Have times in the style that the driver reads, whatever the default of the role is, and prepare no statements.
+    """Have times in the style that the driver reads, and numbers without loss, whatever the default of the role is.
 
-    A pooler such as PgBouncer may run each transaction on another connection to the server, which lacks them.
+    Statements are not prepared: a pooler such as PgBouncer may run each transaction on another connection to the
+    server, which lacks them.
     """
     connection.prepare_threshold = None
     with connection.cursor() as cursor:
         cursor.execute("SET DateStyle = ISO")
+        cursor.execute("SET extra_float_digits = 1")
     connection.commit()
 
 

@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+import trustme
 from openstack.config import loader
 
 from tests.waiting import deadline
@@ -39,6 +40,22 @@ def read(tmp_path):
         return conf
 
     return configured
+
+
+@pytest.fixture
+def pem(tmp_path):
+    """A file with a certificate and its key."""
+    path = tmp_path / "pair.pem"
+    trustme.CA().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(path)
+    return path
+
+
+def test_an_option_of_a_cloud_that_its_type_does_not_know_is_named(read, tmp_path, monkeypatch):
+    file = tmp_path / "clouds.yaml"
+    monkeypatch.setattr(loader, "CONFIG_FILES", [str(file)])
+    file.write_text("clouds: {edge: {auth: {auth_url: 'http://127.0.0.1:9/v3', usernme: auditor}}}\n")
+    with pytest.raises(ConfigError, match=r"^\[reconcile_nova\] cloud: edge has an option .* 'usernme'$"):
+        OpenStackCloud(read("[reconcile_nova]\ncloud = edge\n"))
 
 
 def test_the_options_of_the_plugin_are_known(read):
@@ -89,30 +106,26 @@ def test_the_address_of_the_tokens_is_not_that_of_keystone(read):
 
 
 @pytest.mark.parametrize("option", ["cafile", "certfile", "keyfile"])
-def test_a_file_of_the_account_that_cannot_be_read_is_named(read, tmp_path, option):
-    (tmp_path / "there.pem").touch()
-    files = {"certfile": tmp_path / "there.pem", "keyfile": tmp_path / "there.pem", option: "/no/such.pem"}
+def test_a_file_of_the_account_that_cannot_be_read_is_named(read, pem, option):
+    files = {"certfile": pem, "keyfile": pem, option: "/no/such.pem"}
     with pytest.raises(ConfigError, match=rf"^\[reconcile_nova\] {option}: /no/such.pem: No such file or directory$"):
         OpenStackCloud(read(PASSWORD + "".join(f"{name} = {path}\n" for name, path in files.items())))
 
 
 @pytest.mark.parametrize(("option", "named"), [("cacert", "cafile"), ("cert", "certfile"), ("key", "keyfile")])
-def test_a_file_of_clouds_yaml_that_cannot_be_read_is_named(read, tmp_path, monkeypatch, option, named):
-    file, there = tmp_path / "clouds.yaml", tmp_path / "there.pem"
-    there.touch()
+def test_a_file_of_clouds_yaml_that_cannot_be_read_is_named(read, pem, tmp_path, monkeypatch, option, named):
+    file = tmp_path / "clouds.yaml"
     monkeypatch.setattr(loader, "CONFIG_FILES", [str(file)])
     auth = "{auth_url: 'http://127.0.0.1:9/v3', username: auditor, password: secret}"
-    files = {"cert": there, "key": there, option: "/no/such.pem"}
+    files = {"cert": pem, "key": pem, option: "/no/such.pem"}
     file.write_text(f"clouds: {{edge: {{auth: {auth}, {', '.join(f'{k}: {v}' for k, v in files.items())}}}}}\n")
     with pytest.raises(ConfigError, match=rf"^\[reconcile_nova\] {named}: /no/such.pem: No such file or directory$"):
         OpenStackCloud(read("[reconcile_nova]\ncloud = edge\n"))
 
 
-def test_a_file_that_is_removed_later_fails_the_request(read, tmp_path):
-    file = tmp_path / "ca.pem"
-    file.touch()
-    cloud = OpenStackCloud(read(PASSWORD.replace("http://", "https://") + f"cafile = {file}\n"))
-    file.unlink()
+def test_a_file_that_is_removed_later_fails_the_request(read, pem):
+    cloud = OpenStackCloud(read(PASSWORD.replace("http://", "https://") + f"cafile = {pem}\n"))
+    pem.unlink()
     with pytest.raises(CloudError, match=r"^compute: Could not find a suitable TLS CA certificate bundle"):
         cloud.client(time.monotonic() + deadline(30)).get("compute", "/servers")
 

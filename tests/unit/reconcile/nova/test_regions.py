@@ -82,17 +82,29 @@ def test_a_run_asks_the_region_that_it_began_with(anywhere, cloud, other):
     assert other.requests.count() == 0
 
 
+@pytest.mark.parametrize("service", ["compute", "placement"])
 @pytest.mark.parametrize(
     ("options", "asked"),
     [
         ({"region_name": "regionOne"}, "internal, public in the region regionOne"),
+        ({"region_name": "REGIONONE"}, "internal, public in the region REGIONONE"),
         ({"valid_interfaces": "internals"}, "internals in the region RegionOne"),
+        ({"valid_interfaces": "Internal"}, "Internal in the region RegionOne"),
+        ({"valid_interfaces": "Internal,PUBLIC"}, "Internal, PUBLIC in the region RegionOne"),
+        ({"region_name": "regionone", "valid_interfaces": "Public"}, "Public in the region regionone"),
     ],
 )
-def test_an_endpoint_that_is_not_there_is_named_with_what_the_catalogue_has(cloud, tmp_path, options, asked):
+def test_an_endpoint_that_is_not_there_is_named_with_what_the_catalogue_has(cloud, tmp_path, options, asked, service):
     site = NovaSite(tmp_path, cloud, **options)
     with pytest.raises(CloudError) as caught:
-        ask(site, "compute")
+        ask(site, service)
     site.close()
     has = "it has RegionOne (admin, internal, public)"
-    assert str(caught.value) == f"compute: the catalogue has no endpoint of it for {asked}; {has}"
+    assert str(caught.value) == f"{service}: the catalogue has no endpoint of it for {asked}; {has}"
+
+
+@pytest.mark.parametrize("interfaces", ["Internal,public", "internals,Public,admin"])
+def test_an_interface_of_another_case_is_passed_over_for_the_next_one(cloud, tmp_path, interfaces):
+    site = NovaSite(tmp_path, cloud, valid_interfaces=interfaces)
+    assert ask(site, "compute")
+    site.close()

@@ -11,6 +11,7 @@ import pytest
 from keystoneauth1 import exceptions as auth_exceptions
 from keystoneauth1 import loading, session
 from openstack import exceptions
+from openstack.config import loader
 from openstack.connection import Connection
 
 from watcher_sync.testing.openstack import FakeOpenStack, Inventory
@@ -34,7 +35,7 @@ def test_the_options_are_those_of_keystoneauth(cloud: FakeOpenStack) -> None:
 
 
 def test_clouds_yaml_is_accepted(cloud: FakeOpenStack, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", cloud.clouds_yaml(tmp_path / "clouds.yaml", name="edge"))
+    monkeypatch.setattr(loader, "CONFIG_FILES", [cloud.clouds_yaml(tmp_path / "clouds.yaml", name="edge")])
     with openstack.connect(cloud="edge") as connection:
         assert len(list(connection.compute.services())) == 3
 

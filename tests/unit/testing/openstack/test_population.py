@@ -11,6 +11,7 @@ import sys
 
 import openstack
 import pytest
+from openstack.config import loader
 
 from tests.waiting import deadline
 from watcher_sync.testing.openstack import FakeOpenStack, Inventory, server_views
@@ -54,7 +55,7 @@ def test_it_runs_alone_and_writes_a_clouds_yaml(tmp_path: pathlib.Path, monkeypa
         try:
             assert process.stdout is not None
             url = process.stdout.readline().strip()
-            monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(file))
+            monkeypatch.setattr(loader, "CONFIG_FILES", [str(file)])
             with openstack.connect(cloud="fake") as connection:
                 assert connection.config.get_auth_args()["auth_url"] == url
                 assert len(list(connection.compute.servers(all_projects=True))) == 7
