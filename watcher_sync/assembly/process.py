@@ -17,6 +17,7 @@ import resource
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -332,7 +333,7 @@ def _read(conf: cfg.ConfigOpts, argv: Sequence[str], prog: str) -> None:
         raise ConfigError(str(exc)) from None
     except UnicodeDecodeError as exc:
         near = exc.object[max(0, exc.start - 20) : exc.end]
-        raise ConfigError(f"a configuration file is not UTF-8 near {near!r}") from None
+        raise ConfigError(f"{_file_read_by(exc)} is not UTF-8 near {near!r}") from None
     except SystemExit as exc:
         text = " ".join(messages.getvalue().split())
         if exc.code == 1:  # a file has a wrong value for an option of the command line
@@ -341,6 +342,12 @@ def _read(conf: cfg.ConfigOpts, argv: Sequence[str], prog: str) -> None:
             raise ConfigError(_usage_error(text.partition(" error: ")[2], prog)) from None
         raise
     sys.stderr.write(messages.getvalue())
+
+
+def _file_read_by(error: Exception) -> str:
+    """The file that oslo.config was reading. Its errors name it, but those of the decoding do not."""
+    objects = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return next((str(each.filename) for each in objects if isinstance(each, cfg.ConfigParser)), "a configuration file")
 
 
 def _usage_error(text: str, prog: str) -> str:

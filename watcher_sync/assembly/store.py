@@ -90,12 +90,12 @@ def usable_store(conf: cfg.ConfigOpts, store: Store, *, limited: bool = True, an
 
 
 def _make_store(conf: cfg.ConfigOpts, kinds: Kinds, *, limited: bool, answer: float | None) -> Store:
-    pool = conf.database
-    if pool.max_pool_size == 1 and pool.max_overflow == 0:
-        raise ConfigError("[database] max_pool_size, max_overflow: one connection is not enough; commits retain one")
     database = commits = open_database(conf, answer=answer, limited=limited)
+    has_pool, pool = database.dialect.name != "sqlite", conf.database
+    if has_pool and pool.max_pool_size == 1 and pool.max_overflow == 0:
+        raise ConfigError("[database] max_pool_size, max_overflow: one connection is not enough; commits retain one")
     watch = CommitWatch(float(conf.database.commit_timeout), float(conf.database.statement_timeout))
-    if limited and database.dialect.name != "sqlite":
+    if limited and has_pool:
         commits = open_database(conf, answer=watch)
     return Store(database, kinds, quotas=conf.retention, commits=commits, watch=watch)
 

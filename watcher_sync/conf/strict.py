@@ -60,7 +60,7 @@ def check(conf: cfg.ConfigOpts) -> None:
         with open(name, encoding="utf-8") as lines:
             try:
                 parser.parse(lines)
-            except iniparser.ParseError as exc:
+            except (iniparser.ParseError, UnicodeDecodeError) as exc:
                 raise ConfigError(f"{name}: {exc}") from None
         parsed[name] = parser.found
         _drop_removed(name, parser.found)

@@ -64,7 +64,8 @@ def _declared(declared: type, value: Any) -> Any:
     if declared is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if declared is not datetime.datetime:
-        return _plain(value)
+        plain = _plain(value)
+        return for_people(plain) if declared is ForPeople and isinstance(plain, str) else plain
     if isinstance(value, str):
         value = msgspec.convert(value, datetime.datetime)
     if not isinstance(value, datetime.datetime):

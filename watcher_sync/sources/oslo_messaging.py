@@ -32,6 +32,7 @@ from watcher_sync.backoff import Backoff
 from watcher_sync.conf import files
 from watcher_sync.events import OSLO, Event
 from watcher_sync.exceptions import ConfigError, described
+from watcher_sync.plugins import register_options
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.notifier_options import PRIORITIES, PUBLISHER_OPTS
 from watcher_sync.sources.scrubbing import without_secrets
@@ -383,10 +384,9 @@ def _private_conf(conf: cfg.ConfigOpts, *, prefetch: int) -> cfg.ConfigOpts:
         files, folders = [], []
     private([], project="watcher-sync", default_config_files=files, default_config_dirs=folders)
     for group, options in library_opts.list_opts():
-        if group == _KAFKA_GROUP:
-            private.register_opts(options, group=group)
-        elif group == _RABBIT_GROUP:
-            private.register_opts(options, group=group)
+        if group in (_KAFKA_GROUP, _RABBIT_GROUP):
+            register_options(private, options, group)
+        if group == _RABBIT_GROUP:
             private.set_override("rabbit_qos_prefetch_count", prefetch, group=group)
             for option, value in _RABBIT_DEFAULTS:
                 private.set_default(option, value, group=group)

@@ -157,7 +157,7 @@ def _execute_each(connection: sa.Connection, statement: sa.Executable, rows: lis
             with connection.begin_nested(), translated():
                 connection.execute(statement, row)
         except RowRefused as exc:
-            LOG.warning("A drift of %s cannot be stored: %s", row.get("entity_id", row.get("b_id")), exc)
+            LOG.warning("A drift of %s cannot be stored: %s", row.get("entity_id", row.get("b_entity_id")), exc)
 
 
 @retried
@@ -179,7 +179,7 @@ def _replace(
         ended = [key for key, row in there.items() if key not in wanted or _is_opposite(row, wanted[key])]
         gone = [{"b_id": there.pop(key).id} for key in ended]
         changed = [
-            {"b_id": row.id, **_values(difference)}
+            {"b_id": row.id, "b_entity_id": row.entity_id, **_values(difference)}
             for key, difference in wanted.items()
             if (row := there.get(key)) is not None and _values(difference) != {n: row._mapping[n] for n in _VALUES}
         ]

@@ -83,12 +83,13 @@ def _read_body(body: bytes, delivery: EventDelivery, max_size: int) -> Event:
     try:
         text = body
         check_delivery(delivery)
-        document = wire_json.decode(text, max_size=max_size)
+        try:
+            document = wire_json.decode(text, max_size=max_size)
+        except HalfPair:
+            document = wire_json.decode(text := wire_json.with_whole_pairs(body), max_size=max_size)
         if type(document) is dict and "oslo.message" in document:
             document, text = _unwrap(document, max_size)
         return _build(document, delivery, text)
-    except HalfPair:
-        return _read_body(wire_json.with_whole_pairs(body), delivery, max_size)
     except (BadJson, BadEnvelope) as exc:
         return _undecodable(body, str(exc), delivery, document)
 
@@ -181,7 +182,8 @@ def read_document(
         try:
             wire_json.check_tree(document)
         except HalfPair:
-            document = wire_json.decode(wire_json.with_whole_pairs(_text_of(document)))
+            text = wire_json.with_whole_pairs(_text_of(document))
+            document = wire_json.decode(text, max_size=len(text))
         if type(document) is dict and "oslo.message" in document:
             document, text = _unwrap(document, wire_json.MAX_SIZE)
             return _build(document, delivery, text)
@@ -270,9 +272,10 @@ def _unwrap(document: dict[str, Any], max_size: int) -> tuple[Any, bytes]:
         raise BadEnvelope(f"oslo.message is {show(text)}, not a string")
     body = text.encode()
     try:
-        return wire_json.decode(body, max_size=max_size), body
-    except HalfPair:
-        return wire_json.decode(body := wire_json.with_whole_pairs(body), max_size=max_size), body
+        try:
+            return wire_json.decode(body, max_size=max_size), body
+        except HalfPair:
+            return wire_json.decode(body := wire_json.with_whole_pairs(body), max_size=max_size), body
     except BadJson as exc:
         raise BadEnvelope(f"oslo.message: {exc}") from None
 

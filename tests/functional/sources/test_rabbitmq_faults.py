@@ -267,6 +267,25 @@ def test_a_refused_permission_is_named_and_asked_for_again(node: RabbitMQNode, s
     node.delete_user(user)
 
 
+def test_a_queue_that_was_deleted_counts_as_a_gap_though_it_cannot_be_bound_at_first(
+    node: RabbitMQNode, sender: Sender
+) -> None:
+    user = f"user-{secrets.token_hex(4)}"
+    node.add_user(user)
+    node.permit(user)
+    with Observed(node.url_of(user=user), sender.name) as observed:
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+        node.permit(user, write="nothing")
+        sender.delete_queue()
+        wait_until(lambda: "refused" in observed.status.detail and sender.waiting() == 0)
+        node.permit(user)
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+        assert observed.status.gaps == 1
+    node.delete_user(user)
+
+
 def guided(
     node: RabbitMQNode, name: str, *, without: tuple[str, str] = ("", ""), **options: str
 ) -> contextlib.AbstractContextManager[Observed]:

@@ -177,6 +177,24 @@ def test_the_exchange_is_the_publishers_and_the_source_waits_for_it_and_binds(
         source.stop(time.monotonic() + deadline(5))
 
 
+def test_an_exchange_that_was_deleted_and_declared_again_during_a_pause_counts_as_a_gap(
+    publisher: Publisher, quick_watch: None
+) -> None:
+    engine = Engine(acks=False)
+    with consuming(publisher.name, engine, hand_back_after=1.0) as source:
+        publisher.publish(wrap(envelope(1)))
+        wait_until(lambda: "paused" in source.status().detail and source.status().lag == 1)
+        publisher.channel.exchange_delete(publisher.name)
+        wait_until(lambda: source.status().lag is None)
+        declare_exchange(publisher.name)
+        wait_until(lambda: source.status().lag == 1)
+        source.settings.hand_back_after = 60.0  # no pause of the machine is another one of the source
+        engine.acks = True
+        source.ack(engine.batches[0])
+        wait_until(lambda: source.status().detail == "")
+        assert source.status().gaps == 1
+
+
 def test_an_exchange_that_was_deleted_is_noticed_and_waited_for(publisher: Publisher, quick_watch: None) -> None:
     engine = Engine(acks=True)
     with consuming(publisher.name, engine) as source:

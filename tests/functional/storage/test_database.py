@@ -123,8 +123,9 @@ def test_db_sync_refuses_a_postgresql_database_that_does_not_store_every_text(po
         )
     store = opened(url.set(database=name).render_as_string(hide_password=False))
     try:
-        with pytest.raises(SchemaMissing, match=f"encoding {encoding}, which cannot store every text"):
-            schema.upgrade(store.database, store.tables)
+        for step in (schema.plan, schema.upgrade):
+            with pytest.raises(SchemaMissing, match=f"encoding {encoding}, which cannot store every text"):
+                step(store.database, store.tables)
     finally:
         store.database.dispose()
         with admin.connect() as connection:

@@ -7,6 +7,7 @@ import datetime
 
 import hypothesis
 import jsonschema
+import msgspec
 import pytest
 from hypothesis import strategies as st
 
@@ -151,6 +152,15 @@ def test_what_the_client_prints_for_a_value_is_a_filter_for_it(python, value, op
         jsonschema.validate(given[field], entity_filters.parameters(kind)[field])
         (found,) = entity_filters.conditions(kind, given, [field])
         assert (found.operator, found.values) == (operator.rstrip(":") or "eq", (value,))
+
+
+@hypothesis.given(st.floats(allow_nan=False, allow_infinity=False))
+@hypothesis.example(-4.7066933153097246e-05)
+def test_each_number_as_python_and_as_the_api_write_it_is_a_filter_for_it(number):
+    kind, field = _field_of_type(float)
+    for text in (repr(number), msgspec.json.encode(number).decode()):
+        jsonschema.validate([text], entity_filters.parameters(kind)[field])
+        assert [each.values for each in entity_filters.conditions(kind, {field: [text]}, [field])] == [(number,)]
 
 
 def _field_of_type(python: type) -> tuple[Kind, str]:

@@ -17,7 +17,7 @@ backend.init_backend(backend.BackendType.THREADING)
 
 from watcher_sync.assembly import process  # noqa: E402
 from watcher_sync.cmd.manage import add_commands  # noqa: E402
-from watcher_sync.conf import opts  # noqa: E402
+from watcher_sync.conf import opts, strict  # noqa: E402
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable  # noqa: E402
 from watcher_sync.sources.rabbitmq.broker import read_broker  # noqa: E402
 
@@ -293,8 +293,21 @@ def test_what_a_thread_reads_during_a_reload_is_forgotten_after_it(run, tmp_path
     assert (seen, conf.reconcile.interval) == ([600], 1)
 
 
-def test_a_file_that_is_not_utf8_is_status_2_and_shows_the_place(tmp_path, capsys):
-    path = tmp_path / "latin.conf"
+@pytest.mark.parametrize("how", ["--config-file", "--config-dir"])
+def test_a_file_that_is_not_utf8_is_status_2_and_shows_the_file_and_the_place(tmp_path, capsys, how):
+    good, path = tmp_path / "a.conf", tmp_path / "latin.conf"
+    good.write_text("[DEFAULT]\n")
     path.write_bytes("[DEFAULT]\n# Schlüssel der API\n".encode("latin-1"))
-    assert process.run(lambda argv: process.make_conf(argv, prog="test") and 0, ["--config-file", str(path)]) == 2
-    assert capsys.readouterr().err == "error: a configuration file is not UTF-8 near b'[DEFAULT]\\n# Schl\\xfc'\n"
+    argv = [f"--config-dir={tmp_path}"] if how == "--config-dir" else [f"--config-file={p}" for p in (good, path)]
+    assert process.run(lambda argv: process.make_conf(argv, prog="test") and 0, argv) == 2
+    assert capsys.readouterr().err == f"error: {path} is not UTF-8 near b'[DEFAULT]\\n# Schl\\xfc'\n"
+
+
+def test_a_file_that_only_the_locale_can_read_is_named_by_the_check_of_its_names(tmp_path):
+    path = tmp_path / "latin.conf"
+    path.touch()
+    conf = cfg.ConfigOpts()
+    conf([], default_config_files=[str(path)])
+    path.write_bytes("[DEFAULT]\n# Schlüssel\n".encode("latin-1"))  # which oslo.config reads in the locale's encoding
+    with pytest.raises(ConfigError, match=str(path)):
+        strict.check(conf)

@@ -16,7 +16,7 @@ import pytest
 from tests.simulated import play, telling, told
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.model.changes import Outcome, Upsert
-from watcher_sync.model.kinds import DependsOn, Derived, Entity, In, Kinds, kind
+from watcher_sync.model.kinds import DependsOn, Derived, Entity, In, Kinds, LongText, kind
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
 
@@ -53,6 +53,7 @@ class Crate(Entity, frozen=True, kw_only=True, gc=False):
     weight: Annotated[float | None, In("state")] = None
     number: Annotated[int | None, In("state")] = None
     colour: Annotated[str | None, In("state")] = None
+    note: Annotated[LongText | None, In("state")] = None
     packed_at: Annotated[datetime.datetime | None, In("state")] = None
     reversed_tags: list[str] | None = None
 
@@ -111,6 +112,8 @@ BROUGHT = {
     "a number of an enumeration": ("number", Size.SMALL, 1),
     "a text of an enumeration": ("colour", Colour.RED, "red"),
     "a text of a library": ("colour", Name("red"), "red"),
+    "an odd message of a library": ("note", Name("a\0b"), "a\ufffdb"),
+    "a long message of a library": ("note", Name("x" * 70_000), "x" * 65_534 + "…"),
     "another zone": ("packed_at", NOON.astimezone(LATER_ZONE), NOON),
     "a time as text": ("packed_at", "2026-01-01T14:00:00+02:00", NOON),
 }

@@ -133,6 +133,7 @@ def test_access_that_is_restricted_has_no_finding(configured, sections):
         (_rabbit("rabbit://ws:hidden@[2001:db8::1]:5672/"), "2001:db8::1", "ssl = true"),
         (_rabbit("rabbit://ws:hidden@mq:5672/", "oslo_messaging"), "[source_nova] transport_url", "ssl = true"),
         (_rabbit("rabbit://ws:hidden@mq/?ssl=1", "oslo_messaging"), "[source_nova] transport_url", "set ssl_ca_file"),
+        (_rabbit("rabbit://ws:hidden@mq/?rabbit_new=1", "oslo_messaging"), "[source_nova] transport_url", "ssl = true"),
         (_rabbit("rabbit://ws:hidden@mq/?ssl=0"), "[source_nova] transport_url", "ssl = true"),
         (_rabbit("rabbit://ws:hidden@mq/?ssl=1"), "[source_nova] transport_url", "set ssl_ca_file"),
         (_nats("nats://ws:hidden@nats:4222"), "[source_dcm] servers", "tls_ca_file"),
@@ -154,6 +155,7 @@ def test_a_connection_to_another_machine_without_verified_tls_is_named(configure
         _rabbit("rabbit://ws:x@127.0.0.1:5672/"),
         _rabbit("rabbit://ws:x@localhost,ws:x@[::1]:5672/"),
         _rabbit("rabbit://ws:a,hidden/b@mq/"),  # the check of the sources refuses it, without a part of the password
+        _rabbit("rabbit://ws:x@mq/") | {"oslo_messaging_rabbit": {"ssl": "perhaps"}},  # so does it this value
         _rabbit("rabbit://ws:x@mq/?ssl=1&ssl_ca_file=/etc/ca.pem"),
         _rabbit("rabbit://ws:x@mq/") | {"oslo_messaging_rabbit": {"ssl": "true", "ssl_ca_file": "/etc/ca.pem"}},
         _rabbit("rabbit://ws:x@mq/?ssl=1&ssl_ca_file=/etc/ca.pem", "oslo_messaging"),

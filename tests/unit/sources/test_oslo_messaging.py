@@ -170,6 +170,13 @@ def test_a_slash_in_a_login_to_rabbitmq_is_refused_naming_the_driver_that_can(lo
     assert make_source(transport_url=f"kafka://{login}@host:9092/")
 
 
+def test_a_wrong_value_of_the_librarys_group_is_refused_naming_the_file_and_the_option(tmp_path: Path) -> None:
+    file = tmp_path / "a.conf"
+    file.write_text("[oslo_messaging_rabbit]\nssl = perhaps\n")
+    with pytest.raises(ConfigError, match=rf"{file}: \[oslo_messaging_rabbit\] ssl: "):
+        make_source([file], transport_url="rabbit://")
+
+
 def test_an_unknown_url_scheme_is_told_in_the_status() -> None:
     source = make_source(transport_url="pigeon://host/")
     source.start(lambda events: None)

@@ -74,6 +74,13 @@ def test_the_prefetch_of_a_file_is_meant_for_rpc_and_not_taken(tmp_path: Path) -
     assert make_settings([file]).prefetch == 12 * 500
 
 
+def test_a_wrong_value_of_the_group_is_refused_naming_the_file_the_section_and_the_option(tmp_path: Path) -> None:
+    file = tmp_path / "a.conf"
+    file.write_text("[oslo_messaging_rabbit]\nheartbeat_timeout_threshold = soon\n")
+    with pytest.raises(ConfigError, match=rf"{file}: \[oslo_messaging_rabbit\] heartbeat_timeout_threshold: "):
+        make_settings([file])
+
+
 @pytest.mark.parametrize(
     ("given", "query", "kind"),
     [

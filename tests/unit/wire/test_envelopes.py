@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watcher_sync.wire.envelopes import read_body, read_document
+from watcher_sync.wire.json import MAX_SIZE
 
 OSLO: dict[str, Any] = {
     "message_id": "m-1",
@@ -158,6 +159,7 @@ def test_a_wrong_envelope_is_undecodable_and_the_reason_names_the_field(document
         (b'{"event_type": "\xff"}', "not UTF-8 at byte 16"),
         (b'{"event_type": "a", "payload": {"x": NaN}}', "payload.x is NaN, which is no finite number"),
         (b'{"event_type": "a", "event_type": "b"}', "duplicate key event_type"),
+        (b'{"event_type": "a\\ud800", "payload": {"x": 1, "x": 2}}', "duplicate key payload.x"),
     ],
 )
 def test_a_text_that_is_no_strict_json_is_undecodable_with_the_raw_text(body: bytes, reason: str) -> None:
@@ -186,6 +188,13 @@ def test_a_number_that_is_not_finite_in_a_decoded_document_is_undecodable() -> N
     event = read_document(OSLO | {"payload": {"x": float("nan")}}, source="s")
     assert event.undecodable == "payload.x is nan, which is no finite number"
     assert b"NaN" in event.data
+
+
+def test_half_a_surrogate_pair_changes_no_limit_of_a_decoded_document() -> None:
+    text = "я" * (MAX_SIZE // 4)
+    whole, half = (read_document(OSLO | {"payload": {"text": text + end}}, source="s") for end in ("", "\udcff"))
+    assert (whole.undecodable, half.undecodable) == (None, None)
+    assert half.data == {"text": text + "\ufffd"}
 
 
 ANYTHING = st.recursive(

@@ -52,7 +52,7 @@ _WORD_OPERATORS: Final = ("eq", "neq", "in", "nin", "prefix")
 _SEVERAL: Final = ("in", "nin")
 
 _INTEGER: Final = "-?[0-9]{1,18}"
-_NUMBER: Final = r"-?[0-9]{1,17}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?"
+_NUMBER: Final = r"-?[0-9]{1,17}(?:\.[0-9]{1,21})?(?:[eE][+-]?[0-9]{1,3})?"
 """It matches each number as Python and JSON write it, which the client prints."""
 _DAY: Final = (
     "(?:(?:19|20)[0-9]{2}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|"

@@ -199,7 +199,7 @@ def _rabbit(conf: cfg.ConfigOpts, group: str, given: str | None) -> Iterator[str
     if (given or "").partition("://")[0] not in RABBIT_SCHEMES:
         return
     try:
-        broker = read_broker(group, given, conf)
+        broker = read_broker(group, given, conf, strict=False)
     except ConfigError:
         return  # the check of the sources reports it
     remote = [host.name for host in broker.hosts if not is_local(host.name)]

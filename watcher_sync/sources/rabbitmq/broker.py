@@ -17,6 +17,7 @@ from oslo_config import cfg
 
 from watcher_sync.conf import files
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.plugins import register_options
 from watcher_sync.sources.scrubbing import without_secrets
 
 GROUP: Final = "oslo_messaging_rabbit"
@@ -107,11 +108,12 @@ class Broker(msgspec.Struct, frozen=True):
         return without_secrets(text, [host.password for host in self.hosts])
 
 
-def read_broker(section: str, url: str | None, conf: cfg.ConfigOpts) -> Broker:
+def read_broker(section: str, url: str | None, conf: cfg.ConfigOpts, *, strict: bool = True) -> Broker:
     """The broker of a ``transport_url``.
 
     :param section: that has the URL, for errors.
     :param conf: names the files that have the group :data:`GROUP`.
+    :param strict: refuse options in the URL that are unknown here. oslo.messaging ignores those that it does not know.
     :raises ConfigError: naming the option that is wrong; never with a secret.
     """
     option = f"[{section}] transport_url"
@@ -134,14 +136,15 @@ def read_broker(section: str, url: str | None, conf: cfg.ConfigOpts) -> Broker:
         )
         for host in parsed.hosts
     ] or [BrokerHost("localhost", DEFAULT_PORT, "guest", "guest")]
-    options = {option.dest: private[GROUP][option.dest] for option in _OPTIONS} | _from_query(section, parsed.query)
+    options = {option.dest: private[GROUP][option.dest] for option in _OPTIONS}
+    options |= _from_query(section, parsed.query, strict)
     if options["ssl"]:
         names = ("ssl_ca_file", "ssl_cert_file", "ssl_key_file")
         files.check_tls(GROUP, *((name, options[name]) for name in names))
     return Broker(hosts, parsed.virtual_host or "/", options)
 
 
-def _from_query(section: str, query: Mapping[str, str]) -> dict[str, Any]:
+def _from_query(section: str, query: Mapping[str, str], strict: bool) -> dict[str, Any]:
     known = {option.dest: option for option in _OPTIONS}
     values: dict[str, Any] = {}
     for name, text in query.items():
@@ -150,7 +153,7 @@ def _from_query(section: str, query: Mapping[str, str]) -> dict[str, Any]:
                 values[name] = known[name].type(text)
             except ValueError as exc:
                 raise ConfigError(f"[{section}] transport_url: {name}: {exc}") from None
-        elif name not in _NOT_USED:
+        elif strict and name not in _NOT_USED:
             raise ConfigError(f"[{section}] transport_url: its query has {name!r}, which is no option of [{GROUP}]")
     return values
 
@@ -158,12 +161,12 @@ def _from_query(section: str, query: Mapping[str, str]) -> dict[str, Any]:
 def _private_conf(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:
     """A configuration of the same files: libraries register the same group with options of their own."""
     private = cfg.ConfigOpts()
-    private.register_opts(_OPTIONS, group=GROUP)
     try:
         files, folders = list(conf.config_file or []), list(conf.config_dir or [])
     except cfg.NoSuchOptError:  # never parsed: there are no files
         files, folders = [], []
     private([], project="watcher-sync", default_config_files=files, default_config_dirs=folders)
+    register_options(private, _OPTIONS, GROUP)
     # Of a file it is meant for RPC: deployment tools set 1, which makes one round trip of each message.
     private.set_override("rabbit_qos_prefetch_count", 0, group=GROUP)
     return private

@@ -303,7 +303,6 @@ class QueuePoll:
             self._channel = await self._connection.open_channel()
         channel, library = self._channel, self._channel.library
         answer = await channel.call(library.queue_declare, self._queue.name, passive=True)
-        await channel.call(library.exchange_declare, self._queue.exchange, passive=True)
         await self._queue.bind(channel)
         counts = int(answer.method.message_count), int(answer.method.consumer_count)
         return Figures(*await self._queue.inspect(self._connection, *counts))

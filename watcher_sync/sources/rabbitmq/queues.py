@@ -50,8 +50,10 @@ class Queue:
         """How the existing queue differs from what is configured; empty if it does not."""
         self.gaps = Gaps()
         self._is_declared = False
-        self._waited = False
-        """Whether the exchange was missing since the queue was bound."""
+        self._deleted = f"queue {name} was deleted"
+        """The gap if the queue is missing after it was declared; empty: none."""
+        self._gap = ""
+        """What was missing since the queue was bound. It counts once the queue is bound again; empty: nothing was."""
         options = broker.options
         self._auto_delete = bool(options["amqp_auto_delete"])
         self._cancels_on_failover = bool(options["enable_cancel_on_failover"])
@@ -105,37 +107,40 @@ class Queue:
         :raises UnfitQueue: the queue exists and cannot be consumed as configured.
         :raises Failure: the broker refuses it, or the connection is lost.
         """
-        was_deleted = self._is_declared and not await self._exists(connection, "queue", self.name)
+        if self._is_declared and not await self._exists(connection):
+            self._gap = self._gap or self._deleted
         self.note = await self._declare_queue(connection)
-        if not await self._exists(connection, "exchange", self.exchange):
-            self._waited = True
-            raise NotReady(f"queue {self.name} waits for the exchange {self.exchange}, which its publisher declares")
-        channel = await connection.open_channel()
-        await self.bind(channel)
-        await channel.close()
-        self._is_declared = True
-        if self._waited:
-            self._waited = False
-            self.gaps.add(
-                f"exchange {self.exchange} was missing, and what was published first went to no queue of ours"
-            )
-        elif was_deleted:
-            self.report_deleted()
-
-    def report_deleted(self) -> None:
-        """Count that the queue was deleted under the source."""
-        self.gaps.add(f"queue {self.name} was deleted")
-
-    async def bind(self, channel: Channel) -> None:
-        """Bind the queue to the exchange. :raises Failure: one of the two is missing, or permission is."""
-        for key in self.keys:
-            await channel.call(channel.library.queue_bind, self.name, self.exchange, routing_key=key)
-
-    async def _exists(self, connection: BrokerConnection, kind: str, name: str) -> bool:
-        """:param kind: ``queue`` or ``exchange``."""
         channel = await connection.open_channel()
         try:
-            await channel.call(getattr(channel.library, f"{kind}_declare"), name, passive=True)
+            await self.bind(channel)
+        except pika_exceptions.ChannelClosedByBroker as exc:
+            if not is_missing(exc):
+                raise
+            raise NotReady(
+                f"queue {self.name} waits for the exchange {self.exchange}, which its publisher declares"
+            ) from None
+        await channel.close()
+        self._is_declared = True
+        if self._gap:
+            self.gaps.add(self._gap)
+            self._gap = ""
+
+    async def bind(self, channel: Channel) -> None:
+        """Bind the queue, which exists, to the exchange. :raises Failure: the exchange is missing, or permission is."""
+        try:
+            for key in self.keys:
+                await channel.call(channel.library.queue_bind, self.name, self.exchange, routing_key=key)
+        except pika_exceptions.ChannelClosedByBroker as exc:
+            if is_missing(exc):
+                self._gap = (
+                    f"exchange {self.exchange} was missing, and what was published first went to no queue of ours"
+                )
+            raise
+
+    async def _exists(self, connection: BrokerConnection) -> bool:
+        channel = await connection.open_channel()
+        try:
+            await channel.call(channel.library.queue_declare, self.name, passive=True)
         except pika_exceptions.ChannelClosedByBroker as exc:
             if not is_missing(exc):
                 raise

@@ -82,6 +82,7 @@ class StreamQueue(Queue):
         identify: Callable[[QueuedMessage], str],
     ) -> None:
         super().__init__(settings.pool, settings.exchange, settings.topics, settings.broker)
+        self._deleted = ""  # one that was created again is found by its content
         self._source = source
         self._retention = settings.retention
         self._max_event_size = settings.max_event_size
@@ -111,9 +112,6 @@ class StreamQueue(Queue):
     def auto_delete(self) -> bool:
         """As the broker demands of a stream."""
         return False
-
-    def report_deleted(self) -> None:
-        """Not reported: a stream that was created again is found by its content."""
 
     def arguments(self) -> dict[str, Any]:
         """The type, and the limits of what the broker stores."""

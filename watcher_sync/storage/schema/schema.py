@@ -119,7 +119,7 @@ def _is_change_due(connection: sa.Connection, tables: Tables) -> bool:
 def plan(database: sa.Engine, tables: Tables) -> list[str]:
     """What :func:`upgrade` would do, one line for each step; changes nothing.
 
-    :raises SchemaMissing: when the schema is of a newer release.
+    :raises SchemaMissing: when the schema is of a newer release, or the database does not store every character.
     :raises DatabaseUnavailable: when the database cannot be reached.
     """
     from alembic.script import ScriptDirectory
@@ -127,6 +127,7 @@ def plan(database: sa.Engine, tables: Tables) -> list[str]:
     with translated(), database.connect() as connection:
         current = _current(connection)
         _refuse_newer(current)
+        _check_encoding(connection)
         scripts = ScriptDirectory.from_config(_alembic(connection))
         steps = [] if current == HEAD else reversed(list(scripts.iterate_revisions("head", current or "base")))
         fits = kind_tables.examine(connection, tables)
