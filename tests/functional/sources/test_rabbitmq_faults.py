@@ -254,6 +254,28 @@ def test_messages_that_expire_in_the_queue_are_lost_and_the_broker_does_not_say_
         assert (observed.status.gaps, observed.status.detail) == (0, "")
 
 
+@pytest.mark.parametrize(("durable", "gaps"), [(False, 1), (True, 0)], ids=["transient", "durable"])
+def test_a_transient_exchange_that_returned_with_the_broker_before_the_source_counts_as_a_gap(
+    node: RabbitMQNode, durable: bool, gaps: int
+) -> None:
+    user = f"user-{secrets.token_hex(4)}"
+    node.add_user(user)
+    url = f"{node.url_of(user=user)}?amqp_durable_queues={durable}"
+    with sending(node, durable=durable) as sender, Observed(url, sender.name) as observed:
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+        node.set_password(user, "another")  # so the publisher is the first to return
+        with node.out_of_service():
+            observed.wait_for(DISCONNECTED)
+        first = sender.publish(5)
+        node.set_password(user, user)
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+        assert observed.status.gaps == gaps
+        assert gaps or set(first) <= set(observed.ids)
+    node.delete_user(user)
+
+
 def test_a_refused_permission_is_named_and_asked_for_again(node: RabbitMQNode, sender: Sender) -> None:
     user = f"user-{secrets.token_hex(4)}"
     node.add_user(user)

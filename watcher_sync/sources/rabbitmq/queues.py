@@ -2,14 +2,12 @@
 """The types of queues: how each one is declared and consumed, and what it says of a message.
 
 Classic and quorum queues are declared as oslo.messaging's notification listener declares the queue of a pool, with a
-binding ``<topic>.<priority>`` for each. An existing queue is therefore taken over with the messages in it. The queue is
-ours, so it is durable: RabbitMQ 4.3 may refuse others.
+binding ``<topic>.<priority>`` for each. An existing queue is taken over with the messages in it. The queue is ours, so
+it is durable. One with other properties is used as it is, and :attr:`Queue.note` names the difference.
 
 The exchange is its publisher's. The source never declares it: the broker would refuse a publisher that declares it
-otherwise. What is published before the binding is lost.
-
-A queue with other properties is used as it is, and :attr:`Queue.note` names the difference. One that is missing later
-was deleted with what was in it.
+otherwise. While it is missing, the queue is consumed. The broker does not say whether a binding is new, so one that may
+be counts as a gap.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ from watcher_sync.sources.notifier_options import PRIORITIES
 from watcher_sync.sources.rabbitmq.broker import Broker
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, is_mismatch, is_missing
 from watcher_sync.sources.rabbitmq.in_flight import AckPosition
-from watcher_sync.sources.session import NotReady
 
 
 class UnfitQueue(Exception):
@@ -50,9 +47,12 @@ class Queue:
         """How the existing queue differs from what is configured; empty if it does not."""
         self.gaps = Gaps()
         self._is_declared = False
-        self._waited = False
-        """Whether the exchange was missing since the queue was bound."""
+        self.unbound = ""
+        """Why the queue gets nothing new; empty while it is bound."""
+        self._doubt = ""
+        """Why the binding may have been missing; empty if it was not."""
         options = broker.options
+        self._is_exchange_durable = bool(options["amqp_durable_queues"] or options["rabbit_quorum_queue"])
         self._auto_delete = bool(options["amqp_auto_delete"])
         self._cancels_on_failover = bool(options["enable_cancel_on_failover"])
         self._options = options
@@ -101,41 +101,52 @@ class Queue:
     async def declare(self, connection: BrokerConnection) -> None:
         """Declare the queue and its bindings; each one may exist.
 
-        :raises NotReady: the exchange does not exist. One that we made could refuse its publisher.
         :raises UnfitQueue: the queue exists and cannot be consumed as configured.
         :raises Failure: the broker refuses it, or the connection is lost.
         """
-        was_deleted = self._is_declared and not await self._exists(connection, "queue", self.name)
+        was_deleted = self._is_declared and not await self._exists(connection)
         self.note = await self._declare_queue(connection)
-        if not await self._exists(connection, "exchange", self.exchange):
-            self._waited = True
-            raise NotReady(f"queue {self.name} waits for the exchange {self.exchange}, which its publisher declares")
         channel = await connection.open_channel()
         await self.bind(channel)
-        await channel.close()
+        if not self.unbound:
+            await channel.close()
         self._is_declared = True
-        if self._waited:
-            self._waited = False
-            self.gaps.add(
-                f"exchange {self.exchange} was missing, and what was published first went to no queue of ours"
-            )
-        elif was_deleted:
+        if was_deleted:
             self.report_deleted()
 
     def report_deleted(self) -> None:
         """Count that the queue was deleted under the source."""
         self.gaps.add(f"queue {self.name} was deleted")
 
+    def report_away(self) -> None:
+        """No broker accepts us. One that restarts removes a transient exchange, and its publisher may return first."""
+        if self._is_declared and not self._is_exchange_durable:
+            self._doubt = f"no broker accepted us, and exchange {self.exchange} may have lost the binding of our queue"
+
     async def bind(self, channel: Channel) -> None:
-        """Bind the queue to the exchange. :raises Failure: one of the two is missing, or permission is."""
+        """Bind the queue to the exchange. If that is missing, the broker closes the channel: see :attr:`unbound`.
+
+        :raises Failure: the queue or permission is missing.
+        """
+        try:
+            await channel.call(channel.library.exchange_declare, self.exchange, passive=True)
+        except pika_exceptions.ChannelClosedByBroker as exc:
+            if not is_missing(exc):
+                raise
+            self.unbound = f"queue {self.name} waits for the exchange {self.exchange}, which its publisher declares"
+            self._doubt = f"exchange {self.exchange} was missing, and what was published first went to no queue of ours"
+            return
         for key in self.keys:
             await channel.call(channel.library.queue_bind, self.name, self.exchange, routing_key=key)
+        self.unbound = ""
+        if self._doubt:
+            self.gaps.add(self._doubt)
+            self._doubt = ""
 
-    async def _exists(self, connection: BrokerConnection, kind: str, name: str) -> bool:
-        """:param kind: ``queue`` or ``exchange``."""
+    async def _exists(self, connection: BrokerConnection) -> bool:
         channel = await connection.open_channel()
         try:
-            await channel.call(getattr(channel.library, f"{kind}_declare"), name, passive=True)
+            await channel.call(channel.library.queue_declare, self.name, passive=True)
         except pika_exceptions.ChannelClosedByBroker as exc:
             if not is_missing(exc):
                 raise
