@@ -15,7 +15,7 @@ import pytest
 from tests.faulty_proxy import DOWN, UP, FaultyProxy
 from tests.functional.security import documented
 from tests.functional.sources.rabbitmq_deletions import delete_again_and_again
-from tests.functional.sources.rabbitmq_source import Observed, Sender, arrives, flows, sending
+from tests.functional.sources.rabbitmq_source import STREAMS, Observed, Sender, arrives, flows, sending
 from tests.services.rabbitmq import RabbitMQNode, private_rabbitmq_cluster, private_rabbitmq_node, url_of_cluster
 from tests.waiting import deadline, wait_until
 from watcher_sync.sources.base import SourceState
@@ -254,14 +254,18 @@ def test_messages_that_expire_in_the_queue_are_lost_and_the_broker_does_not_say_
         assert (observed.status.gaps, observed.status.detail) == (0, "")
 
 
-@pytest.mark.parametrize(("durable", "gaps"), [(False, 1), (True, 0)], ids=["transient", "durable"])
-def test_a_transient_exchange_that_returned_with_the_broker_before_the_source_counts_as_a_gap(
-    node: RabbitMQNode, durable: bool, gaps: int
+@pytest.mark.parametrize(
+    ("driver", "durable", "gaps"),
+    [("rabbitmq", False, 1), ("rabbitmq", True, 0), (STREAMS, True, 1)],
+    ids=["transient", "durable", "stream"],
+)
+def test_a_binding_that_a_restart_of_the_broker_may_have_lost_counts_as_a_gap(
+    node: RabbitMQNode, driver: str, durable: bool, gaps: int
 ) -> None:
     user = f"user-{secrets.token_hex(4)}"
     node.add_user(user)
     url = f"{node.url_of(user=user)}?amqp_durable_queues={durable}"
-    with sending(node, durable=durable) as sender, Observed(url, sender.name) as observed:
+    with sending(node, durable=durable) as sender, Observed(url, sender.name, driver=driver) as observed:
         observed.wait_for(CONNECTED)
         flows(observed, sender.publish)
         node.set_password(user, "another")  # so the publisher is the first to return

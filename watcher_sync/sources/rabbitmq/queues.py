@@ -52,7 +52,6 @@ class Queue:
         self._doubt = ""
         """Why the binding may have been missing; empty if it was not."""
         options = broker.options
-        self._is_exchange_durable = bool(options["amqp_durable_queues"] or options["rabbit_quorum_queue"])
         self._auto_delete = bool(options["amqp_auto_delete"])
         self._cancels_on_failover = bool(options["enable_cancel_on_failover"])
         self._options = options
@@ -67,6 +66,11 @@ class Queue:
     def auto_delete(self) -> bool:
         """Whether the broker deletes the queue with its last consumer."""
         return self._auto_delete
+
+    @property
+    def loses_restart(self) -> bool:
+        """Whether what is published just after a restart of the broker may go to no queue."""
+        return not (self._options["amqp_durable_queues"] or self._options["rabbit_quorum_queue"])
 
     def arguments(self) -> dict[str, Any]:
         """Arguments of the queue's declaration."""
@@ -120,8 +124,8 @@ class Queue:
 
     def report_away(self) -> None:
         """No broker accepts us. One that restarts removes a transient exchange, and its publisher may return first."""
-        if self._is_declared and not self._is_exchange_durable:
-            self._doubt = f"no broker accepted us, and exchange {self.exchange} may have lost the binding of our queue"
+        if self._is_declared and self.loses_restart:
+            self._doubt = f"no broker accepted us, and what exchange {self.exchange} got first may be in no queue"
 
     async def bind(self, channel: Channel) -> None:
         """Bind the queue to the exchange. If that is missing, the broker closes the channel: see :attr:`unbound`.
@@ -134,7 +138,7 @@ class Queue:
             if not is_missing(exc):
                 raise
             self.unbound = f"queue {self.name} waits for the exchange {self.exchange}, which its publisher declares"
-            self._doubt = f"exchange {self.exchange} was missing, and what was published first went to no queue of ours"
+            self._doubt = f"exchange {self.exchange} was missing, and what was published first is in no queue of ours"
             return
         for key in self.keys:
             await channel.call(channel.library.queue_bind, self.name, self.exchange, routing_key=key)

@@ -112,6 +112,11 @@ class StreamQueue(Queue):
         """As the broker demands of a stream."""
         return False
 
+    @property
+    def loses_restart(self) -> bool:
+        """RabbitMQ 3.10 and 4.0 accept publishers before they route to a stream, whatever the exchange is."""
+        return True
+
     def report_deleted(self) -> None:
         """Not reported: a stream that was created again is found by its content."""
 
