@@ -15,7 +15,7 @@ import pytest
 from tests.faulty_proxy import DOWN, UP, FaultyProxy
 from tests.functional.security import documented
 from tests.functional.sources.rabbitmq_deletions import delete_again_and_again
-from tests.functional.sources.rabbitmq_source import Observed, Sender, arrives, flows, sending
+from tests.functional.sources.rabbitmq_source import STREAMS, Observed, Sender, arrives, flows, sending
 from tests.services.rabbitmq import RabbitMQNode, private_rabbitmq_cluster, private_rabbitmq_node, url_of_cluster
 from tests.waiting import deadline, wait_until
 from watcher_sync.sources.base import SourceState
@@ -252,6 +252,32 @@ def test_messages_that_expire_in_the_queue_are_lost_and_the_broker_does_not_say_
         flows(observed, sender.publish)
         assert not set(lost) & set(observed.ids)
         assert (observed.status.gaps, observed.status.detail) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("driver", "durable", "gaps"),
+    [("rabbitmq", False, 1), ("rabbitmq", True, 0), (STREAMS, True, 1)],
+    ids=["transient", "durable", "stream"],
+)
+def test_a_binding_that_a_restart_of_the_broker_may_have_lost_counts_as_a_gap(
+    node: RabbitMQNode, driver: str, durable: bool, gaps: int
+) -> None:
+    user = f"user-{secrets.token_hex(4)}"
+    node.add_user(user)
+    url = f"{node.url_of(user=user)}?amqp_durable_queues={durable}"
+    with sending(node, durable=durable) as sender, Observed(url, sender.name, driver=driver) as observed:
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+        node.set_password(user, "another")  # so the publisher is the first to return
+        with node.out_of_service():
+            observed.wait_for(DISCONNECTED)
+        first = sender.publish(5)
+        node.set_password(user, user)
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+        assert observed.status.gaps == gaps
+        assert gaps or set(first) <= set(observed.ids)
+    node.delete_user(user)
 
 
 def test_a_refused_permission_is_named_and_asked_for_again(node: RabbitMQNode, sender: Sender) -> None:

@@ -195,6 +195,30 @@ def test_an_exchange_that_was_deleted_and_declared_again_during_a_pause_counts_a
         assert source.status().gaps == 1
 
 
+def test_what_waits_in_the_queue_is_read_while_the_exchange_is_missing(publisher: Publisher) -> None:
+    with consuming(publisher.name, Engine(acks=True)):
+        pass
+    publisher.publish(wrap(envelope(1)))
+    wait_until(lambda: publisher.waiting() == 1)
+    publisher.channel.exchange_delete(publisher.name)
+    source = make_source(publisher.name, driver=RabbitMQSource)
+    engine = Engine(acks=True)
+    engine.source = source
+    source.start(engine.emit)
+    try:
+        wait_until(lambda: engine.events)
+        wait_until(lambda: waits_for_exchange(source))
+        assert source.status().state is SourceState.DISCONNECTED
+        declare_exchange(publisher.name)
+        wait_until(lambda: connected(source))
+        publisher.publish(wrap(envelope(2)))
+        wait_until(lambda: len(engine.events) == 2)
+        assert source.status().gaps == 1
+    finally:
+        source.stop(time.monotonic() + deadline(5))
+    assert [(event.id, event.deliveries) for event in engine.events] == [("m-1", 1), ("m-2", 1)]
+
+
 def test_an_exchange_that_was_deleted_is_noticed_and_waited_for(publisher: Publisher, quick_watch: None) -> None:
     engine = Engine(acks=True)
     with consuming(publisher.name, engine) as source:

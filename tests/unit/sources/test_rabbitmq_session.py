@@ -37,7 +37,7 @@ class LostConsumer:
 
 def made(stopping: threading.Event) -> RabbitMQSession:
     settings: Any = SimpleNamespace(broker=SimpleNamespace(shuffled=lambda: ["a", "b"]), prefetch=8, hand_back_after=60)
-    queue: Any = SimpleNamespace(name="q", note="")
+    queue: Any = SimpleNamespace(name="q", note="", unbound="")
     in_flight = RabbitInFlight(stopping)
     return RabbitMQSession("nova", settings, queue, in_flight, oversized=lambda *_: None, stopping=stopping)  # type: ignore[arg-type,return-value]
 

@@ -225,6 +225,8 @@ def apply_settlements(in_flight: RabbitInFlight, ledger: AckLedger, now: float) 
 
 
 _INTERVAL_SECONDS: Final = 5.0
+_UNBOUND_SECONDS: Final = 1.0
+"""The same while the exchange is missing."""
 
 
 class Figures(NamedTuple):
@@ -284,7 +286,7 @@ class QueuePoll:
             if why is not None and self._consumer is not None:
                 self._consumer.lose(why)
                 return
-            await asyncio.sleep(_INTERVAL_SECONDS)
+            await asyncio.sleep(_UNBOUND_SECONDS if self._queue.unbound else _INTERVAL_SECONDS)
 
     def _notice_removed(self, figures: Figures) -> None:
         """Report what the queue has lost while nothing consumes it, such as messages that a policy lets expire."""
@@ -296,7 +298,7 @@ class QueuePoll:
     async def ask(self) -> Figures:
         """The figures of this moment.
 
-        :raises Failure: the queue or the exchange is missing, permission is refused, the connection is lost, or the
+        :raises Failure: the queue is missing, permission is refused, the connection is lost, or the
             broker does not answer.
         """
         if self._channel is None or self._channel.why_closed is not None:

@@ -2,14 +2,12 @@
 """The types of queues: how each one is declared and consumed, and what it says of a message.
 
 Classic and quorum queues are declared as oslo.messaging's notification listener declares the queue of a pool, with a
-binding ``<topic>.<priority>`` for each. An existing queue is therefore taken over with the messages in it. The queue is
-ours, so it is durable: RabbitMQ 4.3 may refuse others.
+binding ``<topic>.<priority>`` for each. An existing queue is taken over with the messages in it. The queue is ours, so
+it is durable. One with other properties is used as it is, and :attr:`Queue.note` names the difference.
 
 The exchange is its publisher's. The source never declares it: the broker would refuse a publisher that declares it
-otherwise. What is published before the binding is lost.
-
-A queue with other properties is used as it is, and :attr:`Queue.note` names the difference. One that is missing later
-was deleted with what was in it.
+otherwise. While it is missing, the queue is consumed. The broker does not say whether a binding is new, so one that may
+be counts as a gap.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ from watcher_sync.sources.notifier_options import PRIORITIES
 from watcher_sync.sources.rabbitmq.broker import Broker
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, is_mismatch, is_missing
 from watcher_sync.sources.rabbitmq.in_flight import AckPosition
-from watcher_sync.sources.session import NotReady
 
 
 class UnfitQueue(Exception):
@@ -50,10 +47,12 @@ class Queue:
         """How the existing queue differs from what is configured; empty if it does not."""
         self.gaps = Gaps()
         self._is_declared = False
+        self.unbound = ""
+        """Why the queue gets nothing new; empty while it is bound."""
         self._deleted = f"queue {name} was deleted"
         """The gap if the queue is missing after it was declared; empty: none."""
         self._gap = ""
-        """What was missing since the queue was bound. It counts once the queue is bound again; empty: nothing was."""
+        """Why messages may be lost since the queue was bound. It counts once that is bound again; empty: none are."""
         options = broker.options
         self._auto_delete = bool(options["amqp_auto_delete"])
         self._cancels_on_failover = bool(options["enable_cancel_on_failover"])
@@ -69,6 +68,11 @@ class Queue:
     def auto_delete(self) -> bool:
         """Whether the broker deletes the queue with its last consumer."""
         return self._auto_delete
+
+    @property
+    def loses_restart(self) -> bool:
+        """Whether what is published just after a restart of the broker may go to no queue."""
+        return not (self._options["amqp_durable_queues"] or self._options["rabbit_quorum_queue"])
 
     def arguments(self) -> dict[str, Any]:
         """Arguments of the queue's declaration."""
@@ -103,7 +107,6 @@ class Queue:
     async def declare(self, connection: BrokerConnection) -> None:
         """Declare the queue and its bindings; each one may exist.
 
-        :raises NotReady: the exchange does not exist. One that we made could refuse its publisher.
         :raises UnfitQueue: the queue exists and cannot be consumed as configured.
         :raises Failure: the broker refuses it, or the connection is lost.
         """
@@ -111,31 +114,34 @@ class Queue:
             self._gap = self._gap or self._deleted
         self.note = await self._declare_queue(connection)
         channel = await connection.open_channel()
-        try:
-            await self.bind(channel)
-        except pika_exceptions.ChannelClosedByBroker as exc:
-            if not is_missing(exc):
-                raise
-            raise NotReady(
-                f"queue {self.name} waits for the exchange {self.exchange}, which its publisher declares"
-            ) from None
-        await channel.close()
+        await self.bind(channel)
+        if not self.unbound:
+            await channel.close()
         self._is_declared = True
-        if self._gap:
-            self.gaps.add(self._gap)
-            self._gap = ""
+
+    def report_away(self) -> None:
+        """No broker accepts us. One that restarts removes a transient exchange, and its publisher may return first."""
+        if self._is_declared and self.loses_restart:
+            self._gap = f"no broker accepted us, and what exchange {self.exchange} got first may be in no queue"
 
     async def bind(self, channel: Channel) -> None:
-        """Bind the queue, which exists, to the exchange. :raises Failure: the exchange is missing, or permission is."""
+        """Bind the queue, which exists. If the exchange is missing, the broker closes the channel: see :attr:`unbound`.
+
+        :raises Failure: permission is missing, or the connection is lost.
+        """
         try:
             for key in self.keys:
                 await channel.call(channel.library.queue_bind, self.name, self.exchange, routing_key=key)
         except pika_exceptions.ChannelClosedByBroker as exc:
-            if is_missing(exc):
-                self._gap = (
-                    f"exchange {self.exchange} was missing, and what was published first went to no queue of ours"
-                )
-            raise
+            if not is_missing(exc):
+                raise
+            self.unbound = f"queue {self.name} waits for the exchange {self.exchange}, which its publisher declares"
+            self._gap = f"exchange {self.exchange} was missing, and what was published first is in no queue of ours"
+            return
+        self.unbound = ""
+        if self._gap:
+            self.gaps.add(self._gap)
+            self._gap = ""
 
     async def _exists(self, connection: BrokerConnection) -> bool:
         channel = await connection.open_channel()

@@ -77,6 +77,7 @@ class RabbitMQSession(Session[BrokerConnection, Consumer]):
                 return await connect(self._settings.broker, host, f"watcher-sync {self.name}")
             except Failure as exc:
                 errors.append(f"{host}: {describe(exc, self._settings.broker)}")
+        self._queue.report_away()
         raise NotConnected("; ".join(sorted(errors)))
 
     async def _disconnect(self, connection: BrokerConnection) -> str:
@@ -200,6 +201,9 @@ class RabbitMQSession(Session[BrokerConnection, Consumer]):
         self.status.lag = lag
 
     def _show_connected(self, connection: BrokerConnection) -> None:
+        if self._queue.unbound:
+            self._set_state(SourceState.DISCONNECTED, self._queue.unbound)
+            return
         paused = f"paused: {self._paused}" if self._paused else ""
         blocked = f"the broker blocks publishers: {connection.blocked}" if connection.blocked else ""
         remarks = "; ".join(remark for remark in (paused, self._queue.note, blocked) if remark)

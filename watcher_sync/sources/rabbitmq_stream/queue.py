@@ -113,6 +113,11 @@ class StreamQueue(Queue):
         """As the broker demands of a stream."""
         return False
 
+    @property
+    def loses_restart(self) -> bool:
+        """RabbitMQ 3.10 and 4.0 accept publishers before they route to a stream, whatever the exchange is."""
+        return True
+
     def arguments(self) -> dict[str, Any]:
         """The type, and the limits of what the broker stores."""
         return {"x-queue-type": "stream"} | self._retention
