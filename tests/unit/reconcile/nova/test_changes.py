@@ -17,7 +17,7 @@ from watcher_sync.exceptions import ReconcileError
 from watcher_sync.handlers.nova.ordering import listed_version
 from watcher_sync.model.changes import Delete, Upsert, Version
 from watcher_sync.reconcile.liveness.rules import by_events
-from watcher_sync.testing.openstack import FakeOpenStack, server_error
+from watcher_sync.testing.openstack import FakeOpenStack, Garbage, server_error
 
 pytestmark = pytest.mark.slow
 
@@ -122,6 +122,21 @@ def test_changes_that_could_not_be_listed_are_listed_by_the_next_run(site: NovaS
         site.reconcile(CHANGES, reconciler=reconciler)
     assert site.reconcile(CHANGES, reconciler=reconciler).written == 1
     assert site.instances() == truth(cloud)
+
+
+def test_a_404_of_a_proxy_proves_of_no_doubtful_instance_that_it_is_gone(site: NovaSite, cloud: FakeOpenStack):
+    site.reconcile()
+    gone, exists, *_ = cloud.inventory.servers
+    cloud.inventory.purge_server(gone)
+    for server in (gone, exists):
+        site.doubts.add("instance", server)
+    cloud.fail(Garbage(b"404 page not found", 404), when=lambda asked: exists in asked.path, count=None)
+    reconciler = site.reconciler()
+    reconciler._listed_changes = time.monotonic()  # changes are not due
+    report = site.reconcile(CHANGES, reconciler=reconciler)
+    assert site.model.get("instance", exists) is not None
+    assert "it is not the service that answers" in report.failures["servers"]
+    assert site.doubts.count("instance") == 2
 
 
 def test_a_doubtful_instance_is_asked_for_soon(site: NovaSite, cloud: FakeOpenStack):
