@@ -28,9 +28,10 @@ from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.reconcile.capacity.base import CapacityProvider, HostCapacity
 from watcher_sync.reconcile.capacity.writer import CapacityWriter, Reports, WrittenCapacity, merged, sources_of
 from watcher_sync.reconcile.drift import plain
+from watcher_sync.reconcile.nova.reconciler import SCOPE
 from watcher_sync.reconcile.plugins import load_providers
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
-from watcher_sync.storage.groups.source_status import list_inventories
+from watcher_sync.storage.groups.source_status import read_inventory
 from watcher_sync.storage.table_model import TableView
 
 LOG = logging.getLogger(__name__)
@@ -90,7 +91,8 @@ class CapacityReconciler(Reconciler):
         provider = self._providers[scope]
         answer = list(provider.capacities(deadline))
         store = self.context.store
-        may_lack_hosts = any(one.complete_since is None for one in list_inventories(store.database))
+        inventory = read_inventory(store.database, SCOPE)
+        may_lack_hosts = inventory is not None and inventory.complete_since is None
         with self._lock:
             # The tables have what a complete inventory has just written; a replica may have it later.
             nodes = _nodes(TableView(store.database, store.tables, store.kinds))
