@@ -78,7 +78,7 @@ def date_of(header: str | None) -> datetime.datetime | None:
     """Read a date of HTTP; None if there is none."""
     try:
         date = email.utils.parsedate_to_datetime(header or "")
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return date if date.tzinfo is not None else date.replace(tzinfo=datetime.UTC)  # its zone is -0000
 

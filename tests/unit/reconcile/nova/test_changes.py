@@ -18,6 +18,7 @@ from watcher_sync.handlers.nova.ordering import listed_version
 from watcher_sync.model.changes import Delete, Upsert, Version
 from watcher_sync.reconcile.liveness.rules import by_events
 from watcher_sync.testing.openstack import FakeOpenStack, Garbage, server_error
+from watcher_sync.testing.openstack.http import ServiceHandler
 
 pytestmark = pytest.mark.slow
 
@@ -95,6 +96,26 @@ def test_a_listing_is_older_than_what_nova_publishes_later_by_its_own_clock(
     listed = max(site.model.get("instance", server).versions)
     before, after = (listed_version(None, cloud.inventory.clock() + s) for s in (-_MINUTE, _MINUTE))
     assert before < listed < after
+
+
+@pytest.mark.parametrize(
+    "date",
+    [
+        "Fri, 01 Jan 2100 00:00:00 GMT",
+        "Thu, 01 Jan 1970 00:00:00 GMT",
+        "Mon, 01 Jan 0001 00:00:00 GMT",
+        "Fri, 31 Dec 9999 23:59:59 -1200",
+        "Wed, 21 Oct 2015 07:28:00 +99999999999999999999",
+        "Wed, 21 Oct 99999999999999999999 07:28:00 GMT",
+        "soon",
+    ],
+)
+def test_a_date_that_no_clock_can_have_decides_nothing(site: NovaSite, cloud: FakeOpenStack, monkeypatch, date: str):
+    monkeypatch.setattr(ServiceHandler, "date_time_string", lambda *_: date)
+    began = datetime.datetime.now(datetime.UTC)
+    assert site.reconcile().complete
+    listed = max(site.model.get("instance", next(iter(cloud.inventory.servers))).versions)
+    assert listed_version(None, began - _MINUTE) < listed < listed_version(None, began + deadline(5) * _MINUTE)
 
 
 @pytest.mark.parametrize("ahead", [-300, 300])
