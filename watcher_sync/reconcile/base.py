@@ -62,6 +62,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     unknown: Mapping[str, str] = {}
     """What the live system does not show, although the lists are complete -> why."""
 
+    @property
+    def problem(self) -> str:
+        """Why the model does not have everything that the live system has; empty if it has."""
+        failed = "; ".join(f"{what}: {why}" for what, why in sorted(self.failures.items()))
+        refused = ", ".join(f"{self.refused_share(kind)} {kind}" for kind in sorted(self.refused_deletes))
+        return failed or (f"the delete guard refuses deletions: {refused}" if refused else "")
+
     def refused_share(self, kind: str) -> str:
         """Return the refused deletions of a kind as text, such as ``3 of 5``; without ``sizes`` only their number."""
         count, size = self.refused_deletes[kind], self.sizes.get(kind)

@@ -25,6 +25,7 @@ from oslo_config import cfg
 from watcher_sync.commit.direct import DirectCommitCycle
 from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.events import Event
+from watcher_sync.exceptions import DatabaseUnavailable, text_of
 from watcher_sync.handlers.federation.handler import is_declared, refuses_deletes
 from watcher_sync.handlers.federation.naming import prefix_of
 from watcher_sync.model.changes import Change, Delete, Outcome, Upsert, absent, after
@@ -40,6 +41,7 @@ from watcher_sync.reconcile.entries import read_entries as read_entries
 from watcher_sync.reconcile.repair import Write, prefetch, write_portions
 from watcher_sync.sources.federation.region_source import followed_sites
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
+from watcher_sync.storage.groups.source_status import declare_inventory, forget_inventory, write_inventory
 
 _MARK_SECONDS: Final = 5.0
 """Marked entities begin a run of a scope at most this often."""
@@ -133,6 +135,31 @@ class ListingReconciler(Reconciler):
 
     def run(self, scope: str, *, dry_run: bool = False, allow_deletes: bool = False, deadline: float) -> Report:
         """List one scope, and write the differences; see :class:`~watcher_sync.reconcile.base.Reconciler`."""
+        try:
+            report = self._reconcile(scope, dry_run, allow_deletes, deadline)
+        except DatabaseUnavailable:
+            raise
+        except Exception as exc:
+            if not dry_run:
+                self._note(scope, text_of(exc))
+            raise
+        if not dry_run:
+            self._note(scope, report.problem)
+        return report
+
+    def inventory_problem(self) -> str | None:
+        """Forget the inventory if nothing is listed. Plugins decide nothing about the readiness of an engine."""
+        if not self.scopes():
+            forget_inventory(self.context.store.database, self.name)
+        return None
+
+    def _note(self, scope: str, problem: str) -> None:
+        """Store how a run ended, for other processes."""
+        database, now = self.context.store.database, self.context.now()
+        name = scope if scope == self.name else self._source(scope)
+        write_inventory(database, declare_inventory(database, name, now).after(problem, now))
+
+    def _reconcile(self, scope: str, dry_run: bool, allow_deletes: bool, deadline: float) -> Report:
         began = time.monotonic()
         since = self.context.store.head()  # before the view: what is newer than it is not judged
         view = self.context.view()

@@ -60,6 +60,8 @@ _MAX_RETRIES: Final = 5
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _MAX_PAUSE_SECONDS: Final = 4.0
 _LEAST_SKEW: Final = datetime.timedelta(seconds=2)
+_MOST_SKEW: Final = datetime.timedelta(days=2)
+"""A date that differs more is of no clock: a token would have expired."""
 _ADDRESS: Final = re.compile(r"https?://[^/\s]+")
 
 T = TypeVar("T")
@@ -153,7 +155,8 @@ class CloudClient:
     def clock_skew(self, service: str) -> datetime.timedelta:
         """Return how much the clock of a service is ahead of ours, by the header ``Date`` of its answers in this run.
 
-        It is 0 below two seconds: the header has whole seconds, and an answer takes time.
+        It is 0 below two seconds: the header has whole seconds, and an answer takes time. A date that differs by more
+        than two days does not count: an event would be older than the listing for as long.
         """
         skew = self._skews.get(service, datetime.timedelta())
         return skew if abs(skew) >= _LEAST_SKEW else datetime.timedelta()
@@ -288,7 +291,8 @@ class CloudClient:
         if (date := date_of(response.headers.get("Date"))) is not None:
             # The answer that took the shortest time says it best.
             skew = date - datetime.datetime.now(datetime.UTC)
-            self._skews[service] = max(skew, self._skews.get(service, skew))
+            if abs(skew) <= _MOST_SKEW:
+                self._skews[service] = max(skew, self._skews.get(service, skew))
         return response
 
     def _adapter(self, service: str) -> Any:

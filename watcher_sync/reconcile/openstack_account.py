@@ -106,7 +106,8 @@ def settle_region(adapter: Any, section: str) -> str:
         adapter.region_name = regions.pop()
         return ""
     if regions:
-        return f"the catalogue has it in the regions {', '.join(sorted(regions))}: set [{section}] region_name"
+        names = ", ".join(sorted(str(one or "none") for one in regions))
+        return f"the catalogue has it in the regions {names}: set [{section}] region_name"
     missing = f"the catalogue has no endpoint of it for {', '.join(wanted)}"
     if adapter.region_name:
         missing += f" in the region {adapter.region_name}"

@@ -46,7 +46,7 @@ class RateLimited(CloudError):
 
 
 class CloudNotFound(CloudError):
-    """The resource does not exist: 404."""
+    """The resource does not exist: 404 of the service itself."""
 
 
 class CloudBadRequest(CloudError):
@@ -78,7 +78,7 @@ def date_of(header: str | None) -> datetime.datetime | None:
     """Read a date of HTTP; None if there is none."""
     try:
         date = email.utils.parsedate_to_datetime(header or "")
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return date if date.tzinfo is not None else date.replace(tzinfo=datetime.UTC)  # its zone is -0000
 
@@ -90,6 +90,8 @@ def error_of(service: str, path: str, response: Any) -> CloudError:
         pause = _seconds(header, response.headers.get("Date"))
         return RateLimited(f"{service}: {status}: it asks for a pause of {pause:.0f} s", pause)
     what = f"{service} {path}: {status}: {shown(_message(response))}"
+    if status == 404 and _body(response) is None:  # a proxy that has no route to the service knows of no resource
+        return CloudUnavailable(f"{what}; it is not the service that answers", 0.0)
     types: dict[int, type[CloudError]] = {
         400: CloudBadRequest,
         401: CloudRequestRefused,
@@ -103,13 +105,18 @@ def error_of(service: str, path: str, response: Any) -> CloudError:
     return CloudUnavailable(what, 0.0 if status in AWAY else None)
 
 
-def _message(response: Any) -> str:
-    """Return the message of an OpenStack error body, else the reason of the status line."""
+def _body(response: Any) -> dict[str, Any] | None:
+    """Return the error that a service wrote; None: it is not the JSON that OpenStack's services write."""
     try:
         body = msgspec.json.decode(response.content)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return str(response.reason)
-    found = next(iter(body.values()), None) if isinstance(body, dict) else None
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _message(response: Any) -> str:
+    """Return the message of an OpenStack error body, else the reason of the status line."""
+    found = next(iter((_body(response) or {}).values()), None)
     return str(found["message"]) if isinstance(found, dict) and "message" in found else str(response.reason)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -36,6 +37,8 @@ class OpenStackReconciler(ListingReconciler):
         """:raises ConfigError: the options name two accounts, or one that is not usable."""
         super().__init__(conf, context)
         self._cloud = OpenStackCloud(conf, self._group, versions=self.versions) if self.scopes() else None
+        self._run = threading.local()
+        """The client of the thread's run, and the run's deadline."""
 
     @property
     def _group(self) -> str:
@@ -47,12 +50,17 @@ class OpenStackReconciler(ListingReconciler):
         return [self.name] if named else []
 
     def client(self, deadline: float) -> CloudClient:
-        """Make the client of one run: its ``get`` and ``read`` are requests with the account.
+        """Return the client of a run: its ``get`` and ``read`` are requests with the account.
+
+        A run has one, because a client knows what failed before, and that the catalogue was read again.
 
         :param deadline: that of :meth:`list_live`.
         """
         assert self._cloud is not None, "a reconciler without an account has no scope"
-        return self._cloud.client(deadline)
+        if getattr(self._run, "deadline", None) != deadline:
+            self._run.deadline, self._run.client = deadline, self._cloud.client(deadline)
+        client: CloudClient = self._run.client
+        return client
 
 
 def pages(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -29,6 +30,7 @@ from watcher_sync.testing.openstack import (
     Flavor,
     Garbage,
     Inventory,
+    Rewrite,
     forbidden,
     marker_not_found,
     server_error,
@@ -205,6 +207,66 @@ def test_a_resource_provider_that_is_deleted_while_they_are_read_is_left_out(sit
     assert here.node("host-1").vcpus == 64
 
 
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("inventories", b'{"resource_provider_generation": 9, "inventories": {"VCPU": {"total": null}}}'),
+        ("inventories", b'{"resource_provider_generation": 9, "inventories": {"VCPU": []}}'),
+        ("inventories", b'{"resource_provider_generation": 9}'),
+        ("inventories", b'{"resource_provider_generation": 9, "inventories": {"VCPU": {"total": NaN}}}'),
+        ("usages", b'{"usages": {"VCPU": {}}}'),
+        ("usages", b'{"usages": 3}'),
+    ],
+)
+def test_an_odd_resource_provider_costs_itself_alone(site, cloud, path, answer):
+    here = site()
+    here.run()
+    for host in ("host-0", "host-3"):
+        cloud.inventory.update_host(host, vcpus=7)
+    odd = cloud.inventory.hosts["host-3"].node_id
+    cloud.fail(Rewrite(lambda _: answer), path=f"/{odd}/{path}", service="placement", count=None)
+    report = here.run()
+    assert (here.node("host-0").vcpus, here.node("host-3").vcpus) == (7, 64)
+    assert (list(report.refused_writes), report.complete) == (["compute_node host-3"], True)
+    cloud.heal()
+    here.run()
+    assert here.node("host-3").vcpus == 7
+
+
+@pytest.mark.parametrize("field", ["name", "generation"])
+def test_a_resource_provider_without_a_name_or_a_generation_costs_nothing(site, cloud, field):
+    def without(body):
+        document = json.loads(body)
+        for one in document["resource_providers"]:
+            if one["uuid"] == odd:
+                one[field] = None
+        return json.dumps(document).encode()
+
+    here = site()
+    odd = cloud.inventory.hosts["host-3"].node_id
+    cloud.fail(Rewrite(without), when=lambda asked: asked.path.endswith("/resource_providers"), count=None)
+    assert here.run().written == HOSTS
+
+
+def test_a_hypervisor_with_an_odd_value_costs_itself_alone(site, cloud):
+    here = site("nova")
+    here.run("nova")
+    for host in ("host-0", "host-3"):
+        cloud.inventory.update_host(host, vcpus=7)
+
+    def odd(body):
+        document = json.loads(body)
+        for one in document["hypervisors"]:
+            if one["service"]["host"] == "host-3":
+                one["vcpus"] = {"total": 7}
+        return json.dumps(document).encode()
+
+    cloud.fail(Rewrite(odd), path="/os-hypervisors", count=None)
+    report = here.run("nova")
+    assert (here.node("host-0").vcpus, here.node("host-3").vcpus) == (7, 64)
+    assert (list(report.refused_writes), report.complete) == (["compute_node host-3"], True)
+
+
 # Nova
 
 
@@ -360,7 +422,8 @@ def test_the_states_of_compute_services_cost_one_request_and_leave_out_what_is_f
     cloud.inventory.update_host("host-1", up=False)
     cloud.inventory.update_host("host-2", forced_down=True)
     states = ServiceStates(OpenStackCloud(here.conf))
-    found = states()
+    found, skew = states()
+    assert not skew
     assert (found["host-0"], found["host-1"], "host-2" in found) == (True, False, False)
     assert len(found) == HOSTS - 1
     assert cloud.requests.count("/os-services") == 1

@@ -22,6 +22,7 @@ from watcher_sync.commit.doubts import Doubts
 from watcher_sync.exceptions import ConfigError, ReconcileError
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.reconcile.plugins import make_reconciler
+from watcher_sync.storage.groups.source_status import list_inventories
 
 SERVICES, POOLS, TYPES = "/os-services", "/scheduler-stats/get_pools", "/types"
 EMPTY = {
@@ -173,6 +174,19 @@ def volumes(*found):
 
 
 ALL = [volume(n) for n in range(12)]
+
+
+def test_a_cinder_that_is_too_old_is_named_by_its_inventory(site):
+    site.api.answer = lambda asked: (406, {"computeFault": {"message": "Version 3.65 is not supported by the API."}})
+    with pytest.raises(ReconcileError):
+        site.reconciler.run("cinder", deadline=time.monotonic() + deadline(30))
+    [inventory] = list_inventories(site.store.database)
+    assert (inventory.source, inventory.complete_since) == ("cinder", None)
+    assert inventory.problem.endswith("406: Version 3.65 is not supported by the API.")
+    run(site)
+    [inventory] = list_inventories(site.store.database)
+    assert inventory.complete_since is not None
+    assert inventory.problem == ""
 
 
 def test_a_temporary_volume_is_left_out(site):

@@ -31,6 +31,8 @@ class ReplicaSite(Site):
         super().__init__(folder)
         self.cycle = CommitCycle(self.store, self.store.load(), nova())
         self.seconds = 0.0
+        self.skew = datetime.timedelta()
+        """How much the clocks of Nova and of its hosts are ahead of ours."""
         self.writer = LivenessWriter(
             DirectWriter(self.store, nova()),
             last_seen=lambda host: self.snapshot().last_seen("compute_node", host),
@@ -68,7 +70,7 @@ class ReplicaSite(Site):
         transaction = Transaction(self.cycle.model)
         for host in hosts:
             event = Event(id=host, type="test", source="cell1")
-            transaction.apply(event, [Seen("compute_node", host, self.now())])
+            transaction.apply(event, [Seen("compute_node", host, self.now() + self.skew)])
         self.cycle.model.publish(transaction)
 
     def list_services(self, **states):
@@ -245,7 +247,7 @@ def nova_answers(site):
             site.asked.append(site.seconds)
             if isinstance(answer, Exception):
                 raise answer
-            return answer
+            return answer, site.skew
 
         site.service._ask = ask
 
@@ -269,6 +271,19 @@ def test_a_silent_host_that_nova_reports_down_is_down(site, nova_answers):
     keep_speaking(site, "host-2", seconds=3000)
     assert site.liveness() == ("down", SERVICE_DOWN)
     assert site.asked == [600]
+
+
+@pytest.mark.parametrize("ahead", [-300, 0, 300])
+def test_a_host_that_is_down_is_up_after_its_next_event_whatever_the_difference_of_the_clocks(site, ahead):
+    site.skew = datetime.timedelta(seconds=ahead)
+    site.speak("host-1", "host-2")
+    site.service.check()
+    site.service._ask = lambda: ({"host-1": False, "host-2": True}, site.skew)
+    keep_speaking(site, "host-2")
+    assert site.liveness() == ("down", SERVICE_DOWN)
+    site.speak("host-1", after=10)
+    site.service.check()
+    assert site.liveness() == ("up", None)
 
 
 def test_a_silent_host_that_nova_does_not_list_is_down_for_its_silence(site, nova_answers):

@@ -224,6 +224,32 @@ def test_one_object_is_asked_for_by_its_id(service: JsonApi, slots: OpenStackRec
         ask("s2")
 
 
+class FoundSlots(Slots):
+    """Asks for what the listing lacks."""
+
+    finds = (Slot,)
+
+    def find_live(self, scope: str, cls: type[Entity], entity_id: str, deadline: float) -> Entity | None:
+        found = resource(self.client(deadline), "rack", "/slots", entity_id, version="1.7")
+        return None if found is None else Slot(id=found["uuid"], owner=found["owner"])
+
+
+def test_each_slot_that_is_gone_costs_one_request_although_the_endpoint_answers_404(
+    site: Warehouse, service: JsonApi, tmp_path: Path
+) -> None:
+    """Cinder has no route for the endpoint of its catalogue, which ends with the id of a project."""
+    rack = Rack(service, 12)
+    conf = configured(tmp_path, f"auth_type = none\nendpoint = {service.url}/v3/0f1e\n")
+    service.answer = lambda asked: rack.page(asked._replace(path=asked.path.removeprefix("/v3/0f1e")))
+    slots = make_reconciler("slots", FoundSlots, conf, site.reconciler.context)
+    slots.run("slots", deadline=time.monotonic() + deadline(30))
+    del rack.slots[2:], service.asked[:]
+    report = slots.run("slots", allow_deletes=True, deadline=time.monotonic() + deadline(30))
+    assert (report.deleted, report.complete) == (10, True)
+    asked = [each.path for each in service.asked if "/slots/" in each.path]
+    assert (len(set(asked)), len(asked)) == (10, 11)  # the first one again, after the catalogue
+
+
 def test_without_an_account_nothing_is_listed(site: Warehouse, tmp_path: Path) -> None:
     assert reconciler(site, configured(tmp_path, "interval = 5\n")).scopes() == []
 

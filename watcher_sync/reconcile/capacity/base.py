@@ -57,6 +57,8 @@ class HostCapacity(msgspec.Struct, frozen=True, kw_only=True):
     disk_ratio: float | None = None
     inventories: Mapping[str, ResourceInventory] | None = None
     """Resource class -> its inventory."""
+    unreadable: str | None = None
+    """Why the host cannot be read, such as an odd value: then what the provider reported of it before remains."""
 
 
 class CapacityProvider(abc.ABC):
@@ -79,7 +81,7 @@ class CapacityProvider(abc.ABC):
         """Return the capacity of all hosts that the provider knows.
 
         A host that it reported before and does not report any more loses what the provider reported of it. So a
-        provider that could not read everything raises, and returns no part.
+        provider that could not read everything raises, and returns no part. A host with an odd value is ``unreadable``.
 
         :param deadline: ``time.monotonic()`` by which it is to end.
         :raises CapacityError: the capacity cannot be read now.

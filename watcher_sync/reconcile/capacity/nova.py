@@ -7,15 +7,17 @@ reserved amounts nor ratios, so what is free stays unknown unless another provid
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 import msgspec
 from oslo_config import cfg
 
 from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity
+from watcher_sync.reconcile.entries import why_unreadable
 from watcher_sync.reconcile.openstack import COMPUTE, CloudClient, OpenStackCloud
-from watcher_sync.reconcile.openstack_errors import CloudError
+from watcher_sync.reconcile.openstack_errors import CloudError, UnreadableAnswer
+from watcher_sync.reconcile.openstack_json import UNDECODABLE, decode
 from watcher_sync.reconcile.openstack_pages import by_marker
 
 _HIGHEST: Final = (2, 87)
@@ -28,21 +30,27 @@ class _Service(msgspec.Struct):
 
 
 class _Hypervisor(msgspec.Struct):
-    id: str | int
-    hypervisor_hostname: str | None = None
     hypervisor_type: str | None = None
-    service: _Service = msgspec.field(default_factory=_Service)
     vcpus: int | None = None
     memory_mb: int | None = None
     local_gb: int | None = None
 
 
+class _HypervisorId(msgspec.Struct):
+    """What names a hypervisor; without it, it could be that of any host."""
+
+    id: str | int
+    service: _Service = msgspec.field(default_factory=_Service)
+
+
 class _HypervisorPage(msgspec.Struct):
-    hypervisors: list[_Hypervisor]
+    hypervisors: list[msgspec.Raw]
     hypervisors_links: list[Any] = []
 
 
-_DECODER: Final = msgspec.json.Decoder(_HypervisorPage, strict=False)
+_PAGE: Final = msgspec.json.Decoder(_HypervisorPage, strict=False)
+_LISTED: Final = msgspec.json.Decoder(_HypervisorId, strict=False)
+_HYPERVISOR: Final = msgspec.json.Decoder(_Hypervisor, strict=False)
 
 
 class NovaProvider(CapacityProvider):
@@ -69,25 +77,37 @@ class NovaProvider(CapacityProvider):
         self._client = client = self._cloud.client(deadline)
         try:
             version = client.negotiate(COMPUTE, _HIGHEST)
-            found = _list(client, version)
+            return list(_list(client, version))
         except CloudError as exc:
             raise CapacityError(str(exc)) from exc
-        return [_capacity(one) for one in found if one.service.host and one.hypervisor_type != _IRONIC]
 
 
-def _list(client: CloudClient, version: str) -> list[_Hypervisor]:
-    """:raises CloudError: a page cannot be read."""
+def _list(client: CloudClient, version: str) -> Iterator[HostCapacity]:
+    """:raises CloudError: a page cannot be read, or does not name each hypervisor."""
     path = "/os-hypervisors/detail"
 
-    def read(more: Mapping[str, str]) -> _HypervisorPage:
-        return client.read(_DECODER, COMPUTE, path, params={"limit": _PAGE_SIZE, **more}, microversion=version)
+    def read(more: Mapping[str, str]) -> tuple[list[tuple[_HypervisorId, msgspec.Raw]], bool]:
+        page = client.read(_PAGE, COMPUTE, path, params={"limit": _PAGE_SIZE, **more}, microversion=version)
+        try:
+            return [(decode(_LISTED, one), one) for one in page.hypervisors], bool(page.hypervisors_links)
+        except UNDECODABLE as exc:
+            raise UnreadableAnswer(f"{COMPUTE} {path}: {exc}") from None
 
-    def next_marker(page: _HypervisorPage) -> str | None:
-        return str(page.hypervisors[-1].id) if page.hypervisors_links and page.hypervisors else None
+    def next_marker(page: tuple[list[tuple[_HypervisorId, msgspec.Raw]], bool]) -> str | None:
+        entries, has_link = page
+        return str(entries[-1][0].id) if has_link and entries else None
 
     pages = by_marker(f"{COMPUTE} {path}", read, next_marker)
-    return list({one.id: one for page in pages for one in page.hypervisors}.values())
+    found = {listed.id: (listed.service.host, entry) for entries, _ in pages for listed, entry in entries}
+    return (capacity for host, entry in found.values() if host and (capacity := _capacity(host, entry)))
 
 
-def _capacity(one: _Hypervisor) -> HostCapacity:
-    return HostCapacity(host=one.service.host, vcpus=one.vcpus, memory_mb=one.memory_mb, disk_gb=one.local_gb)
+def _capacity(host: str, entry: msgspec.Raw) -> HostCapacity | None:
+    """Return the capacity of a hypervisor; None for bare metal."""
+    try:
+        one = decode(_HYPERVISOR, entry)
+    except UNDECODABLE as exc:
+        return HostCapacity(host=host, unreadable=why_unreadable(exc))
+    if one.hypervisor_type == _IRONIC:
+        return None
+    return HostCapacity(host=host, vcpus=one.vcpus, memory_mb=one.memory_mb, disk_gb=one.local_gb)

@@ -15,12 +15,13 @@ from __future__ import annotations
 import concurrent.futures
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final
 
 import msgspec
 from oslo_config import cfg
 
 from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity, ResourceInventory
+from watcher_sync.reconcile.entries import why_unreadable
 from watcher_sync.reconcile.openstack import PLACEMENT, CloudClient, OpenStackCloud
 from watcher_sync.reconcile.openstack_errors import CloudBadRequest, CloudError, CloudNotFound, CloudRequestRefused
 
@@ -32,8 +33,8 @@ _OWNED: Final = {"required": "OWNER_NOVA"}
 
 class _ResourceProvider(msgspec.Struct):
     uuid: str
-    name: str
-    generation: int
+    name: Any = None
+    generation: Any = None
     root_provider_uuid: str | None = None
 
 
@@ -60,11 +61,7 @@ class _Usages(msgspec.Struct):
 
 
 _LIST: Final = msgspec.json.Decoder(_ProviderList)
-_INVENTORIES: Final = msgspec.json.Decoder(_Inventories)
-_USAGES: Final = msgspec.json.Decoder(_Usages)
-
-
-T = TypeVar("T")
+_ANSWER: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 class _Part(msgspec.Struct):
@@ -72,6 +69,10 @@ class _Part(msgspec.Struct):
 
     inventories: _Inventories
     usages: Mapping[str, int]
+
+
+_Parts = Mapping[str, _Part | str]
+"""Uuid -> what was read of a resource provider, or why it is unreadable."""
 
 
 class PlacementProvider(CapacityProvider):
@@ -121,25 +122,27 @@ The connections stay open between the requests of a run.
             raise CapacityError(str(exc)) from exc
         finally:
             self._requests = clients.requests
-        self._known = {uuid: part.inventories for uuid, part in parts.items()}
+        self._known = {uuid: part.inventories for uuid, part in parts.items() if isinstance(part, _Part)}
         return by_root(found, parts)
 
-    def _read(self, found: Sequence[_ResourceProvider], clients: _Clients, version: str) -> dict[str, _Part]:
+    def _read(self, found: Sequence[_ResourceProvider], clients: _Clients, version: str) -> _Parts:
         """Read several resource providers at a time.
 
         :returns: uuid -> part, without those that were deleted meanwhile.
         :raises CloudError: one of them cannot be read.
         """
 
-        def read(one: _ResourceProvider) -> _Part | None:
+        def read(one: _ResourceProvider) -> _Part | str | None:
             path = f"/resource_providers/{one.uuid}"
             known = self._known.get(one.uuid)
             try:
                 if known is None or known.resource_provider_generation != one.generation:
-                    known = _get(clients.own(), _INVENTORIES, f"{path}/inventories", version)
-                used = _get(clients.own(), _USAGES, f"{path}/usages", version)
+                    known = msgspec.convert(_get(clients.own(), f"{path}/inventories", version), _Inventories)
+                used = msgspec.convert(_get(clients.own(), f"{path}/usages", version), _Usages)
             except CloudNotFound:
                 return None
+            except msgspec.ValidationError as exc:
+                return why_unreadable(exc)
             return _Part(known, used.usages)
 
         workers = concurrent.futures.ThreadPoolExecutor(
@@ -173,7 +176,7 @@ def _root(one: _ResourceProvider) -> str:
     return one.root_provider_uuid or one.uuid
 
 
-def _get(client: CloudClient, decoder: msgspec.json.Decoder[T], path: str, version: str) -> T:
+def _get(client: CloudClient, path: str, version: str) -> dict[str, Any]:
     """Get a resource; ask again after a refusal.
 
     If a token expires while several threads ask, keystoneauth authenticates again for the first of them only. The
@@ -182,9 +185,9 @@ def _get(client: CloudClient, decoder: msgspec.json.Decoder[T], path: str, versi
     :raises CloudError: the resource cannot be read.
     """
     try:
-        return client.read(decoder, PLACEMENT, path, microversion=version)
+        return client.read(_ANSWER, PLACEMENT, path, microversion=version)
     except CloudRequestRefused:
-        return client.read(decoder, PLACEMENT, path, microversion=version)
+        return client.read(_ANSWER, PLACEMENT, path, microversion=version)
 
 
 class _Clients:
@@ -213,25 +216,27 @@ class _Clients:
         return client
 
 
-def by_root(found: Iterable[_ResourceProvider], parts: Mapping[str, _Part]) -> list[HostCapacity]:
+def by_root(found: Iterable[_ResourceProvider], parts: _Parts) -> list[HostCapacity]:
     """Return the capacity of each root, with what is nested under it.
 
-    A root of which nothing could be read is left out, with everything under it.
+    A root that was deleted meanwhile is left out, with everything under it. One with an unreadable part is unreadable.
     """
-    roots: dict[str, list[_Part]] = {}
-    names: dict[str, str] = {}
+    roots: dict[str, list[_Part | str]] = {}
+    names: dict[str, str | None] = {}
     for one in found:
         root = _root(one)
         if one.uuid == root:
-            names[root] = one.name
+            names[root] = one.name if isinstance(one.name, str) else None
         if one.uuid in parts:
             roots.setdefault(root, []).append(parts[one.uuid])
     return [_capacity(root, names[root], roots[root]) for root in names if root in parts]
 
 
-def _capacity(uuid: str, name: str, parts: Sequence[_Part]) -> HostCapacity:
+def _capacity(uuid: str, name: str | None, parts: Sequence[_Part | str]) -> HostCapacity:
     inventories: dict[str, ResourceInventory] = {}
     for part in parts:
+        if isinstance(part, str):
+            return HostCapacity(node=name, uuid=uuid, unreadable=part)
         for resource_class, inventory in part.inventories.inventories.items():
             one = ResourceInventory(**msgspec.structs.asdict(inventory), used=part.usages.get(resource_class))
             there = inventories.get(resource_class)

@@ -4,8 +4,8 @@
 A run asks its provider, merges the answer with what the other providers reported last, and writes the hosts that
 differ, facet ``capacity``. The answer replaces its last one whole. So a host that it does not report any
 more loses those fields, unless too many are lost at once: ``[reconcile] max_delete_percent`` holds here, too. A
-provider that fails changes nothing. A value that cannot be stored is reported, and its host keeps the stored value. A
-run is incomplete while the model's inventory lacks reported hosts.
+provider that fails changes nothing. A value that cannot be read or stored is reported, and its host keeps the stored
+value. A run is incomplete while the model's inventory lacks reported hosts.
 
 A capacity has no notifications, so a difference that is written is no drift. Under the policy ``observe`` it is one.
 """
@@ -28,9 +28,10 @@ from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.reconcile.capacity.base import CapacityProvider, HostCapacity
 from watcher_sync.reconcile.capacity.writer import CapacityWriter, Reports, WrittenCapacity, merged, sources_of
 from watcher_sync.reconcile.drift import plain
+from watcher_sync.reconcile.nova.reconciler import SCOPE
 from watcher_sync.reconcile.plugins import load_providers
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
-from watcher_sync.storage.groups.source_status import list_inventories
+from watcher_sync.storage.groups.source_status import read_inventory
 from watcher_sync.storage.table_model import TableView
 
 LOG = logging.getLogger(__name__)
@@ -90,17 +91,21 @@ class CapacityReconciler(Reconciler):
         provider = self._providers[scope]
         answer = list(provider.capacities(deadline))
         store = self.context.store
-        may_lack_hosts = any(one.complete_since is None for one in list_inventories(store.database))
+        inventory = read_inventory(store.database, SCOPE)
+        may_lack_hosts = inventory is not None and inventory.complete_since is None
         with self._lock:
             # The tables have what a complete inventory has just written; a replica may have it later.
             nodes = _nodes(TableView(store.database, store.tables, store.kinds))
-            reported, unknown = self._by_host(scope, answer, nodes)
+            found, unknown = self._by_host(scope, answer, nodes)
+            before = self._reports.get(scope, {})
+            unreadable = {f"{_KIND} {host}": one.unreadable for host, one in found.items() if one.unreadable}
+            reported: dict[str, HostCapacity | None]
+            reported = {host: before.get(host) if one.unreadable else one for host, one in found.items()}
             known = [node.id for node in nodes if self._has_reported(scope, node)]
             lost = [host for host in known if host not in reported]
             percent = 100 if allow_deletes else self.conf.reconcile.max_delete_percent
             refused = len(lost) * 100 > percent * len(known)
             if refused:
-                before = self._reports.get(scope, {})
                 reported |= {host: before.get(host) for host in lost}
             failures = _failures(refused, lost, known, unknown if may_lack_hosts else 0)
             differences, written = self._compare(nodes, {**self._reports, scope: reported}, scope, dry_run)
@@ -110,7 +115,7 @@ class CapacityReconciler(Reconciler):
             complete=not failures,
             differences=tuple(differences),
             written=written.written,
-            refused_writes=written.refused,
+            refused_writes=unreadable | written.refused,
             refused_deletes={_KIND: len(lost)} if refused else {},
             sizes={_KIND: len(known)},
             requests=provider.requests,
@@ -120,12 +125,12 @@ class CapacityReconciler(Reconciler):
 
     def _by_host(
         self, scope: str, answer: Iterable[HostCapacity], nodes: Sequence[ComputeNode]
-    ) -> tuple[dict[str, HostCapacity | None], int]:
+    ) -> tuple[dict[str, HostCapacity], int]:
         """Return host -> what is reported of it, for the hosts that the model has, and how many it does not have."""
         hosts = {node.id for node in nodes}
         by_name = {node.hypervisor_hostname: node.id for node in nodes if node.hypervisor_hostname}
         by_uuid = {node.uuid: node.id for node in nodes if node.uuid}
-        found: dict[str, HostCapacity | None] = {}
+        found: dict[str, HostCapacity] = {}
         unknown = 0
         for one in answer:
             host = one.host or by_uuid.get(one.uuid or "") or by_name.get(one.node or "") or one.node or ""

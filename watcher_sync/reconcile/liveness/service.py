@@ -42,13 +42,14 @@ class ServiceStates:
     def __init__(self, cloud: OpenStackCloud) -> None:
         self._cloud = cloud
 
-    def __call__(self) -> Mapping[str, bool]:
-        """Return host -> whether its nova-compute is up, without those that are forced down.
+    def __call__(self) -> tuple[Mapping[str, bool], datetime.timedelta]:
+        """Return host -> whether its nova-compute is up, without those that are forced down, and Nova's clock skew.
 
         :raises CloudError: the list cannot be read.
         """
-        services = NovaApi(self._cloud.client(time.monotonic() + _TIMEOUT_SECONDS)).services()
-        return {host: one.state == "up" for host, one in services.items() if not one.forced_down}
+        api = NovaApi(self._cloud.client(time.monotonic() + _TIMEOUT_SECONDS))
+        states = {host: one.state == "up" for host, one in api.services().items() if not one.forced_down}
+        return states, api.clock_skew
 
 
 _MAX_INTERVAL_SECONDS: Final = 5.0
@@ -71,7 +72,7 @@ class LivenessService:
         snapshot: Callable[[], Snapshot],
         *,
         disconnected: Callable[[], Collection[str]] = tuple,
-        ask: Callable[[], Mapping[str, bool]] | None = None,
+        ask: Callable[[], tuple[Mapping[str, bool], datetime.timedelta]] | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
@@ -79,7 +80,8 @@ class LivenessService:
 
         :param disconnected: returns the names of the sources without a connection.
         :param ask: returns host -> whether Nova reports its compute service as up, without those that are forced
-            down, or raises ReconcileError. None: Nova's API is not configured.
+            down, or raises ReconcileError. It also returns how much Nova's clock is ahead of ours. None: Nova's API
+            is not configured.
         """
         self._conf = conf
         self._writer = writer
@@ -172,7 +174,7 @@ class LivenessService:
             return 0
         at = self._now()
         try:
-            states = self._ask()
+            states, skew = self._ask()
         except ReconcileError as exc:
             self._next_question = self._clock() + _RETRY_SECONDS
             if not self._is_refused:
@@ -182,6 +184,7 @@ class LivenessService:
         if self._is_refused:
             LOG.info("Silent hosts can be checked again")
         self._is_refused = False
+        at += skew  # the hosts' events have times of Nova's clock
         self._tracker.confirm([host for host, is_up in states.items() if is_up])
         reported = {host: states[host] for host in hosts if host in states}
         changed = self._writer.on_services(reported, snapshot, at=at, source=_SOURCE)

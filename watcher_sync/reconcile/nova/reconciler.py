@@ -38,7 +38,6 @@ from watcher_sync.reconcile.nova.writer import InventoryWriter, NovaDivergence, 
 from watcher_sync.reconcile.openstack import OpenStackCloud
 from watcher_sync.storage.drifts import FieldDifference, list_drifts, replace_drifts
 from watcher_sync.storage.groups.source_status import (
-    InventoryRow,
     declare_inventory,
     forget_inventory,
     read_inventory,
@@ -140,11 +139,8 @@ class NovaReconciler(Reconciler):
                 self._record(began, str(exc))
             raise
         if not dry_run:
-            problem = "; ".join(f"{what}: {why}" for what, why in sorted(report.failures.items()))
-            refused = ", ".join(f"{report.refused_share(kind)} {kind}" for kind in sorted(report.refused_deletes))
-            problem = problem or (f"the delete guard refuses deletions: {refused}" if refused else "")
             unknown = "; ".join(f"{what} ({why})" for what, why in sorted(report.unknown.items()))
-            self._record(began + run.api.clock_skew, problem, unknown)
+            self._record(began + run.api.clock_skew, report.problem, unknown)
         return report
 
     def _record(self, began: datetime.datetime, problem: str, unknown: str = "") -> None:
@@ -154,13 +150,10 @@ class NovaReconciler(Reconciler):
         """
         database, now = self.context.store.database, self._now()
         old = declare_inventory(database, SCOPE, now)
-        new = InventoryRow(
-            source=SCOPE,
-            complete_since=old.complete_since if problem else old.complete_since or now,
-            last_complete_at=old.last_complete_at if problem else now,
+        new = msgspec.structs.replace(
+            old.after(problem, now),
             changes_since=old.changes_since if problem else began,
             problem="; ".join(filter(None, (problem, unknown and f"unknown: {unknown}"))),
-            updated_at=now,
         )
         write_inventory(database, new)
         if unknown and old.problem != new.problem:

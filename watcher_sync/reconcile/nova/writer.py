@@ -33,6 +33,7 @@ from watcher_sync.model.view import View
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.reconcile.nova.listing import NovaApi
 from watcher_sync.reconcile.nova.live import Facets
+from watcher_sync.reconcile.nova.sight import ServerUnseen
 from watcher_sync.reconcile.openstack_errors import CloudError
 from watcher_sync.storage.database.database import retried
 from watcher_sync.storage.drifts import FieldDifference
@@ -311,6 +312,8 @@ class Restorer:
         for what in due[:MAX_RESTORED]:
             try:
                 server = api.server(what.id)
+            except ServerUnseen:  # it may be deleted
+                server = None
             except CloudError as exc:
                 LOG.warning("instance %s: it is unknown whether it was deleted: %s", what.id, exc)
                 return result

@@ -176,6 +176,15 @@ class InventoryRow(msgspec.Struct, frozen=True, kw_only=True):
     """Why the last comparison was not complete, and what is hidden; else empty."""
     updated_at: datetime.datetime
 
+    def after(self, problem: str, now: datetime.datetime) -> InventoryRow:
+        """Return the inventory after a comparison.
+
+        :param problem: why it was not complete; empty if it was.
+        """
+        known = self if problem else msgspec.structs.replace(self, complete_since=self.complete_since or now)
+        last = self.last_complete_at if problem else now
+        return msgspec.structs.replace(known, last_complete_at=last, problem=problem, updated_at=now)
+
 
 def list_inventories(database: sa.Engine) -> list[InventoryRow]:
     """All inventories, by name.

@@ -16,9 +16,10 @@ from watcher_sync.testing.openstack.messages import ApiError, Request, ServiceTy
 
 @dataclasses.dataclass(frozen=True)
 class Garbage:
-    """An answer with status 200 whose body is this."""
+    """An answer whose body is this."""
 
     body: bytes = b"<html>The proxy is being restarted</html>"
+    status: int = 200
 
 
 @dataclasses.dataclass(frozen=True)

@@ -102,8 +102,8 @@ class ServiceHandler(Handler):
         try:
             for action in endpoint.faults.on_request(request):
                 match action:
-                    case Garbage(garbage):
-                        return self.send(200, {"Content-Type": "text/html"}, garbage)
+                    case Garbage(garbage, status):
+                        return self.send(status, {"Content-Type": "text/html"}, garbage)
                     case Rewrite(rewrite):
                         rewrites.append(rewrite)
                     case ExpireTokens():

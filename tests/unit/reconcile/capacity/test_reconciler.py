@@ -54,6 +54,8 @@ def test_a_run_that_lacks_hosts_is_incomplete_until_the_inventory_is_complete(si
     reconciler = site.reconciler(a=provider)
     assert run(reconciler).complete  # no inventory is compared
     database = site.store.database
+    declare_inventory(database, "slots", NOON)  # that of a plugin has no hosts
+    assert run(reconciler).complete
     row = declare_inventory(database, "nova", NOON)
     report = run(reconciler)
     assert (report.complete, site.fields("vcpus")) == (False, (8,))

@@ -17,7 +17,8 @@ from watcher_sync.exceptions import ReconcileError
 from watcher_sync.handlers.nova.ordering import listed_version
 from watcher_sync.model.changes import Delete, Upsert, Version
 from watcher_sync.reconcile.liveness.rules import by_events
-from watcher_sync.testing.openstack import FakeOpenStack, server_error
+from watcher_sync.testing.openstack import FakeOpenStack, Garbage, server_error
+from watcher_sync.testing.openstack.http import ServiceHandler
 
 pytestmark = pytest.mark.slow
 
@@ -97,6 +98,26 @@ def test_a_listing_is_older_than_what_nova_publishes_later_by_its_own_clock(
     assert before < listed < after
 
 
+@pytest.mark.parametrize(
+    "date",
+    [
+        "Fri, 01 Jan 2100 00:00:00 GMT",
+        "Thu, 01 Jan 1970 00:00:00 GMT",
+        "Mon, 01 Jan 0001 00:00:00 GMT",
+        "Fri, 31 Dec 9999 23:59:59 -1200",
+        "Wed, 21 Oct 2015 07:28:00 +99999999999999999999",
+        "Wed, 21 Oct 99999999999999999999 07:28:00 GMT",
+        "soon",
+    ],
+)
+def test_a_date_that_no_clock_can_have_decides_nothing(site: NovaSite, cloud: FakeOpenStack, monkeypatch, date: str):
+    monkeypatch.setattr(ServiceHandler, "date_time_string", lambda *_: date)
+    began = datetime.datetime.now(datetime.UTC)
+    assert site.reconcile().complete
+    listed = max(site.model.get("instance", next(iter(cloud.inventory.servers))).versions)
+    assert listed_version(None, began - _MINUTE) < listed < listed_version(None, began + deadline(5) * _MINUTE)
+
+
 @pytest.mark.parametrize("ahead", [-300, 300])
 def test_an_event_is_before_or_after_the_list_of_services_by_the_clock_of_nova(
     site: NovaSite, cloud: FakeOpenStack, ahead: int
@@ -122,6 +143,21 @@ def test_changes_that_could_not_be_listed_are_listed_by_the_next_run(site: NovaS
         site.reconcile(CHANGES, reconciler=reconciler)
     assert site.reconcile(CHANGES, reconciler=reconciler).written == 1
     assert site.instances() == truth(cloud)
+
+
+def test_a_404_of_a_proxy_proves_of_no_doubtful_instance_that_it_is_gone(site: NovaSite, cloud: FakeOpenStack):
+    site.reconcile()
+    gone, exists, *_ = cloud.inventory.servers
+    cloud.inventory.purge_server(gone)
+    for server in (gone, exists):
+        site.doubts.add("instance", server)
+    cloud.fail(Garbage(b"404 page not found", 404), when=lambda asked: exists in asked.path, count=None)
+    reconciler = site.reconciler()
+    reconciler._listed_changes = time.monotonic()  # changes are not due
+    report = site.reconcile(CHANGES, reconciler=reconciler)
+    assert site.model.get("instance", exists) is not None
+    assert "it is not the service that answers" in report.failures["servers"]
+    assert site.doubts.count("instance") == 2
 
 
 def test_a_doubtful_instance_is_asked_for_soon(site: NovaSite, cloud: FakeOpenStack):

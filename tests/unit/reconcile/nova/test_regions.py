@@ -65,6 +65,12 @@ def test_a_service_in_several_regions_is_refused_with_their_names(anywhere, clou
     assert str(caught.value) == expected
 
 
+def test_an_endpoint_without_a_region_counts_as_one_of_another_region(anywhere, cloud, other):
+    cloud.add_region(None, other, first=True)
+    with pytest.raises(CloudError, match="in the regions RegionOne, none: set"):
+        ask(anywhere, "compute")
+
+
 @pytest.mark.parametrize("first", [False, True])
 def test_the_region_that_is_set_is_asked_whatever_the_order(site, cloud, other, first):
     cloud.add_region("RegionTwo", other, first=first)

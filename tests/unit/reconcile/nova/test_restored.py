@@ -13,7 +13,7 @@ from watcher_sync.events import Event
 from watcher_sync.handlers.nova.ordering import listed_version
 from watcher_sync.model.changes import Delete
 from watcher_sync.reconcile.nova import writer
-from watcher_sync.testing.openstack import FakeOpenStack, Flavor
+from watcher_sync.testing.openstack import FakeOpenStack, Flavor, Rewrite
 
 pytestmark = pytest.mark.slow
 
@@ -89,3 +89,18 @@ def test_servers_that_cannot_be_restored_keep_no_others_waiting(site: NovaSite, 
     for _ in range(4):
         site.reconcile(reconciler=reconciler)
     assert set(site.instances()) == {*servers[6:]}
+
+
+def test_a_server_that_the_account_does_not_see_delays_no_other(cloud: FakeOpenStack, tmp_path):
+    site = NovaSite(tmp_path, cloud, **cloud.options("auditor"))
+    site.reconcile()
+    servers = list(cloud.inventory.servers)
+    bury(site, servers)
+    unseen = servers[0]
+    lists = cloud.fail(
+        Rewrite(lambda _: b'{"servers": []}'), when=lambda asked: asked.last("uuid") == unseen, count=None
+    )
+    site.reconcile()
+    assert lists.hits
+    assert set(site.instances()) == set(servers) - {unseen}
+    site.close()
