@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from watcher_sync.backoff import Backoff
 from watcher_sync.events import Event
 from watcher_sync.sources.rabbitmq.broker import Broker
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, Failure, NoAnswer, describe
@@ -225,8 +226,8 @@ def apply_settlements(in_flight: RabbitInFlight, ledger: AckLedger, now: float) 
 
 
 _INTERVAL_SECONDS: Final = 5.0
-_UNBOUND_SECONDS: Final = 1.0
-"""The same while the exchange is missing."""
+_UNBOUND_SECONDS: Final = (1.0, 30.0)
+"""The first and the longest pause while the exchange is missing: the broker logs an error for each attempt."""
 
 
 class Figures(NamedTuple):
@@ -268,6 +269,7 @@ class QueuePoll:
 
         A connection on which the broker does not answer is given up.
         """
+        unbound = Backoff(*_UNBOUND_SECONDS)
         while True:
             why: str | None = None
             try:
@@ -286,7 +288,11 @@ class QueuePoll:
             if why is not None and self._consumer is not None:
                 self._consumer.lose(why)
                 return
-            await asyncio.sleep(_UNBOUND_SECONDS if self._queue.unbound else _INTERVAL_SECONDS)
+            if self._queue.unbound:
+                await asyncio.sleep(unbound.failed())
+            else:
+                unbound.succeeded()
+                await asyncio.sleep(_INTERVAL_SECONDS)
 
     def _notice_removed(self, figures: Figures) -> None:
         """Report what the queue has lost while nothing consumes it, such as messages that a policy lets expire."""
