@@ -23,4 +23,5 @@
 ``retention``       ``[retention]``: how long history is stored
 ``strict``          Rejects sections and options that no module declares
 ``tracing``         ``[tracing]``: traces of batches and requests
+``urls``            Checks URLs that have a user and a password
 """

@@ -29,7 +29,7 @@ from oslo_messaging import opts as library_opts
 from oslo_utils import strutils
 
 from watcher_sync.backoff import Backoff
-from watcher_sync.conf import files
+from watcher_sync.conf import files, urls
 from watcher_sync.events import OSLO, Event
 from watcher_sync.exceptions import ConfigError, described
 from watcher_sync.plugins import register_options
@@ -331,6 +331,7 @@ class OsloMessagingSource(Source):
         option = f"[source_{self.name}] transport_url"
         if not self.group.transport_url:
             raise ConfigError(f"{option}: not set")
+        urls.check_login(f"source_{self.name}", "transport_url", self.group.transport_url)
         try:
             url = oslo_messaging.TransportURL.parse(self._private, self.group.transport_url)
         except (oslo_messaging.InvalidTransportURL, ValueError):

@@ -22,7 +22,7 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from oslo_config import cfg
 
-from watcher_sync.conf import files
+from watcher_sync.conf import files, urls
 from watcher_sync.exceptions import ConfigError
 
 CONNECT_TIMEOUT_SECONDS: Final = 3
@@ -171,6 +171,7 @@ class NatsClientSettings:
         if not self._group.servers:
             raise self.wrong("servers", "names no server")
         for server in self._group.servers:
+            urls.check_login(self._section, "servers", server if "://" in server else f"nats://{server}")
             if not _is_whole(server):
                 # Without the URL, and without the library's error, which shows a part of a password as the port.
                 raise self.wrong("servers", "has a URL that is neither nats://host:port nor tls://host:port")

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from oslo_config import cfg
 
-from watcher_sync.conf import files
+from watcher_sync.conf import files, urls
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.plugins import register_options
 from watcher_sync.sources.scrubbing import without_secrets
@@ -119,6 +119,7 @@ def read_broker(section: str, url: str | None, conf: cfg.ConfigOpts, *, strict: 
     option = f"[{section}] transport_url"
     if not url:
         raise ConfigError(f"{option}: not set")
+    urls.check_login(section, "transport_url", url)
     # Imported here: the library loads for long, and most processes only read the options of the driver.
     import oslo_messaging
 

@@ -30,6 +30,7 @@ from sqlalchemy import event as sa_event
 from sqlalchemy import exc as sa_exc
 
 from watcher_sync.backoff import doubled
+from watcher_sync.conf import urls
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, RowRefused, StorageError, TransactionConflict
 from watcher_sync.storage.database import time_limits
 from watcher_sync.storage.database.file_modes import restrict
@@ -129,6 +130,7 @@ def open_database(
     :param limited: whether statements and transactions have time limits.
     :raises ConfigError: when the URL is malformed or names a database that is not supported.
     """
+    urls.check_login("database", "connection", conf.database.connection)
     try:
         url = url_of(conf)
         url = url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
