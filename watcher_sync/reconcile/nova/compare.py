@@ -203,6 +203,7 @@ class CloudComparer:
             return
         if self._is_absent(INSTANCE, ""):
             self._confirm([one for one in known if one.id not in result.looked_at], first)
+            self._guard_servers()
         self._check_sight()
         if "servers" not in result.failures:
             result.complete.add(INSTANCE)
@@ -233,8 +234,7 @@ class CloudComparer:
         try:
             for server_id in server_ids:
                 self._compare_one(server_id)
-            if gone := sum(what.is_gone for what in result.found[before:]):
-                self._is_refused(INSTANCE, gone)
+            self._guard_servers()
         except CloudError as exc:
             result.failures["servers"] = str(exc)
             result.found[before:] = [what for what in result.found[before:] if not what.is_gone]
@@ -268,6 +268,7 @@ class CloudComparer:
             result.found += [what for server_id, what in found.items() if what and server_id not in twice]
         self._note_unreadable()
         self._confirm(deleted, base)
+        self._guard_servers()
         return True
 
     def _compare_again(self, server_ids: list[str], found: dict[str, NovaDivergence | None]) -> None:
@@ -379,6 +380,11 @@ class CloudComparer:
         if is_refused:
             self._result.refused[kind] = gone
         return is_refused
+
+    def _guard_servers(self) -> None:
+        """Have the delete guard count all servers that are gone, however that was found."""
+        if gone := sum(what.is_gone and what.kind == INSTANCE for what in self._result.found):
+            self._is_refused(INSTANCE, gone)
 
     # What servers need
 

@@ -198,6 +198,21 @@ def test_a_server_in_two_pages_with_different_contents_is_asked_for(
     assert filled.head() == head
 
 
+def test_the_delete_guard_counts_what_is_gone_of_the_servers_that_are_listed_twice(
+    filled: NovaSite, cloud: FakeOpenStack
+):
+    def repeat(document: dict[str, Any]) -> None:
+        document["servers"] += [one | {"name": "stale"} for one in document["servers"]]
+
+    before = filled.instances()
+    cloud.fail(rewritten(repeat), path=SERVERS, count=None)
+    for server in before:
+        cloud.fail(Do(lambda request: cloud.inventory.purge_server(request.path.rpartition("/")[2])), path=server)
+    report = filled.reconcile()
+    assert report.refused_deletes == {"instance": len(before)}
+    assert filled.instances() == before
+
+
 # Entries that move
 
 
