@@ -185,9 +185,9 @@ def test_an_exchange_that_was_deleted_and_declared_again_during_a_pause_counts_a
         publisher.publish(wrap(envelope(1)))
         wait_until(lambda: "paused" in source.status().detail and source.status().lag == 1)
         publisher.channel.exchange_delete(publisher.name)
-        wait_until(lambda: source.status().lag is None)
+        wait_until(lambda: waits_for_exchange(source))
         declare_exchange(publisher.name)
-        wait_until(lambda: source.status().lag == 1)
+        wait_until(lambda: "paused" in source.status().detail)
         source.settings.hand_back_after = 60.0  # no pause of the machine is another one of the source
         engine.acks = True
         source.ack(engine.batches[0])
