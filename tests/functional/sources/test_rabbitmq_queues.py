@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import datetime
 import threading
@@ -10,6 +11,8 @@ import time
 from typing import Any
 
 import pytest
+from oslo_config import cfg
+from pika.exceptions import ChannelClosedByBroker
 
 from tests.functional.sources.listening import (
     BROKER,
@@ -24,6 +27,8 @@ from tests.functional.sources.listening import (
 from tests.functional.sources.rabbitmq_consuming import QUORUM, consumers, consuming, unacked_after
 from tests.waiting import deadline, wait_until
 from watcher_sync.sources.base import Source, SourceState
+from watcher_sync.sources.rabbitmq.broker import read_broker
+from watcher_sync.sources.rabbitmq.connection import connect
 from watcher_sync.sources.rabbitmq.queues import Queue
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 
@@ -193,6 +198,24 @@ def test_an_exchange_that_was_deleted_and_declared_again_during_a_pause_counts_a
         source.ack(engine.batches[0])
         wait_until(lambda: source.status().detail == "")
         assert source.status().gaps == 1
+
+
+def test_a_queue_that_is_deleted_before_it_is_bound_is_not_taken_for_a_missing_exchange(publisher: Publisher) -> None:
+    """The broker has the same code for both."""
+    declare_exchange(publisher.name)
+    broker = read_broker("source_x", BROKER, cfg.ConfigOpts())
+    queue = Queue(f"{publisher.name}-deleted", publisher.name, ["versioned_notifications"], broker)
+
+    async def bind() -> None:
+        connection = await connect(broker, broker.hosts[0], "x")
+        try:
+            with pytest.raises(ChannelClosedByBroker, match="no queue"):
+                await queue.bind(await connection.open_channel())
+        finally:
+            await connection.close()
+
+    asyncio.run(bind())
+    assert queue.unbound == ""
 
 
 def test_what_waits_in_the_queue_is_read_while_the_exchange_is_missing(publisher: Publisher) -> None:

@@ -125,19 +125,20 @@ class Queue:
             self._gap = f"no broker accepted us, and what exchange {self.exchange} got first may be in no queue"
 
     async def bind(self, channel: Channel) -> None:
-        """Bind the queue, which exists. If the exchange is missing, the broker closes the channel: see :attr:`unbound`.
+        """Bind the queue to the exchange. If that is missing, the broker closes the channel: see :attr:`unbound`.
 
-        :raises Failure: permission is missing, or the connection is lost.
+        :raises Failure: the queue or permission is missing, or the connection is lost.
         """
-        try:
-            for key in self.keys:
-                await channel.call(channel.library.queue_bind, self.name, self.exchange, routing_key=key)
+        try:  # by itself: the code is the same for a queue that was deleted meanwhile
+            await channel.call(channel.library.exchange_declare, self.exchange, passive=True)
         except pika_exceptions.ChannelClosedByBroker as exc:
             if not is_missing(exc):
                 raise
             self.unbound = f"queue {self.name} waits for the exchange {self.exchange}, which its publisher declares"
             self._gap = f"exchange {self.exchange} was missing, and what was published first is in no queue of ours"
             return
+        for key in self.keys:
+            await channel.call(channel.library.queue_bind, self.name, self.exchange, routing_key=key)
         self.unbound = ""
         if self._gap:
             self.gaps.add(self._gap)
