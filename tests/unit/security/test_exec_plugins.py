@@ -235,7 +235,7 @@ def test_what_a_plugin_says_beyond_the_bound_is_read_and_discarded(server, tmp_p
         ),
         ({"apiVersion": "client.authentication.k8s.io/v9"}, "apiVersion must be one of"),
         ({"interactiveMode": "Always"}, "interactiveMode Always needs a terminal"),
-        ({"env": "PATH=/"}, r"exec of the user 'fake': Expected `array \| null`, got `str` - at `\$.env`"),
+        ({"env": "PATH=/"}, r"the user 'fake': Expected `array \| null`, got `str` - at `\$.exec.env`"),
     ],
 )
 def test_an_entry_that_cannot_work_is_refused_and_named(server, tmp_path, entry, message):

@@ -244,16 +244,15 @@ def _kubernetes(conf: cfg.ConfigOpts, name: str) -> Iterator[str]:
         return
     try:
         cluster = read_kubeconfig(group.kubeconfig, group.context).cluster
-        is_unverified, server = cluster.flag("insecure-skip-tls-verify"), cluster.text("server") or ""
     except KubeconfigError:
         return  # the check of the sources reports it
     where = f"{place(conf, 'kubeconfig', f'source_{name}')}: {cluster.path}"
-    if is_unverified:
+    if cluster.values.insecure_skip_tls_verify:
         yield (
             f"{where}: insecure-skip-tls-verify of {cluster.name!r} disables the verification of the API server; "
             "remove it, and set certificate-authority-data."
         )
-    if _is_remote_http(server):
+    if _is_remote_http(cluster.values.server or ""):
         yield f"{where}: the server of {cluster.name!r} has no TLS, so tokens are readable; use its https address."
 
 

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends GET requests to one cluster's API server, and maps every failure to one of two exceptions.
 
-:mod:`~watcher_sync.sources.kubernetes.credentials` loads the credentials into a client of the official library. This
-module uses its connection pool, and never its model classes.
+:mod:`~watcher_sync.sources.kubernetes.credentials` loads the address and the credentials.
 
-* Each request has a connect timeout and a read timeout.
-* TCP keepalive probes detect a dead peer.
-* Before they expire, and after a 401, the credentials are read again. The request with the 401 is sent once more. A
-  second 401 is raised.
+* Each request has a connect timeout and a read timeout. TCP keepalive probes detect a dead peer.
+* Before they expire, and when a file that was read has changed, the credentials are read again. If changed files cannot
+  be used, the former credentials remain in use.
+* After a 401 they are read again too, and the request is sent once more. So it is after a TLS error, if an exec plugin
+  issued the certificate and it worked before.
 * An answer is decompressed while it arrives, up to a maximum size.
-* A failure is an :class:`ApiError` or a :class:`TransportError`.
 
 Thread-safe.
 """
@@ -21,12 +20,16 @@ import io
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import urllib3
+from oslo_log import log
 
-from watcher_sync.sources.kubernetes.credentials import Access, CredentialsError, KubeconfigClient, load_client
+from watcher_sync.sources.kubernetes.credentials import Access, ApiClient, CredentialsError, load_client
+from watcher_sync.sources.kubernetes.kubeconfig import Files
+
+LOG = log.getLogger(__name__)
 
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
 """The default maximum of a decompressed answer."""
@@ -117,8 +120,11 @@ class ApiConnection:
         self._read_timeout = read_timeout
         # Guards the attributes below; held while the credentials are read.
         self._lock = threading.Lock()
-        self._client: KubeconfigClient | None = None
+        self._client: ApiClient | None = None
         self._client_number = 0
+        self._proven_number = 0
+        """The client that got an answer last. Written without the lock."""
+        self._files = Files()
         self._attempts = 0
         self._failure: TransportError | None = None
         """Why the last attempt to read the credentials failed."""
@@ -127,7 +133,7 @@ class ApiConnection:
         """Close the idle connections."""
         with self._lock:
             if self._client is not None:
-                self._client.api_client.rest_client.pool_manager.clear()
+                self._client.pool.clear()
 
     def read(
         self,
@@ -160,7 +166,12 @@ class ApiConnection:
         :param read_timeout: seconds, instead of the connection's own.
         :raises ApiError, TransportError: see the module.
         """
-        response, number = self._request(path, query, accept, read_timeout)
+        try:
+            response, number = self._request(path, query, accept, read_timeout)
+        except TransportError as exc:
+            if not self._forget_refused_certificate(exc):
+                raise
+            response, number = self._request(path, query, accept, read_timeout)
         if response.status == 401:
             _discard(response)
             self._forget_client(number)
@@ -177,23 +188,13 @@ class ApiConnection:
         self, path: str, query: Mapping[str, str], accept: str, read_timeout: float | None
     ) -> tuple[urllib3.BaseHTTPResponse, int]:
         client, number = self._current_client()
-        configuration = client.configuration
-        headers = {"Accept": accept, "Accept-Encoding": "gzip", "User-Agent": "watcher-sync"}
+        timeout = urllib3.Timeout(connect=self._connect_timeout, read=read_timeout or self._read_timeout)
         with transport_errors():
-            for setting in configuration.auth_settings().values():  # refreshes a token that is about to expire
-                if setting["in"] == "header" and setting["value"]:
-                    headers[setting["key"]] = setting["value"]
-            return client.rest_client.pool_manager.request(
-                "GET",
-                configuration.host.rstrip("/") + path,
-                fields=dict(query),
-                headers=headers,
-                preload_content=False,
-                retries=False,
-                timeout=urllib3.Timeout(connect=self._connect_timeout, read=read_timeout or self._read_timeout),
-            ), number
+            response = client.get(path, query, {"Accept": accept}, timeout)
+        self._proven_number = number
+        return response, number
 
-    def _current_client(self) -> tuple[Any, int]:
+    def _current_client(self) -> tuple[ApiClient, int]:
         """The client and its number.
 
         Threads that waited for an attempt to read the credentials share its failure. Otherwise each of them would wait
@@ -205,23 +206,29 @@ class ApiConnection:
                 if self._failure is not None and self._attempts > attempts:
                     raise TransportError(str(self._failure)) from self._failure
                 self._load()
+            elif self._files.have_changed():
+                try:
+                    self._load()
+                except TransportError as exc:
+                    LOG.warning("The changed credentials are not used, and the former ones remain in use: %s", exc)
             assert self._client is not None
-            return self._client.api_client, self._client_number
+            return self._client, self._client_number
 
     def _load(self) -> None:
         """Read the credentials. The caller holds the lock.
 
         :raises TransportError: the credentials cannot be read; says why.
         """
-        self._client, self._failure = None, None
+        self._failure = None
+        self._files = Files()
         try:
-            client = load_client(self._access)
+            client = load_client(self._access, self._files)
         except CredentialsError as exc:
             self._failure = TransportError(f"the credentials cannot be read: {_describe(exc)}")
             raise self._failure from exc
         finally:
             self._attempts += 1
-        client.api_client.rest_client.pool_manager.connection_pool_kw["socket_options"] = _keepalive()
+        client.pool.connection_pool_kw["socket_options"] = _keepalive()
         self._client = client
         self._client_number += 1
 
@@ -230,6 +237,23 @@ class ApiConnection:
         with self._lock:
             if self._client_number == number:
                 self._client = None
+
+    def _forget_refused_certificate(self, error: TransportError) -> bool:
+        """Have the plugin run again if TLS failed and its certificate worked before: it may have expired.
+
+        TLS 1.3 tells it after the handshake, and the end of the connection may come first. A certificate that never
+        worked is no reason, or the plugin would run at each attempt.
+        """
+        with self._lock:
+            if (
+                self._client is None
+                or not self._client.has_issued_certificate
+                or self._proven_number != self._client_number
+                or not isinstance(error.__cause__, urllib3.exceptions.SSLError | urllib3.exceptions.ProtocolError)
+            ):
+                return False
+            self._client = None
+            return True
 
 
 @contextlib.contextmanager

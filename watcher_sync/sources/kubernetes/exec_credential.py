@@ -29,9 +29,15 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from watcher_sync.sources.kubernetes.kubeconfig import Kubeconfig, KubeconfigError, Section
+from watcher_sync.sources.kubernetes.kubeconfig import (
+    Exec,
+    Files,
+    Kubeconfig,
+    KubeconfigCluster,
+    KubeconfigUser,
+    Section,
+)
 
-_API_VERSIONS: Final = tuple(f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 _EXTENSION: Final = "client.authentication.k8s.io/exec"
 _KIND: Final = "ExecCredential"
 _ALWAYS_PASSED: Final = ("PATH", "HOME")
@@ -65,39 +71,26 @@ class ExecStatus(msgspec.Struct, frozen=True, rename="camel"):
     """None: they hold until the server refuses them."""
 
 
-class _Variable(msgspec.Struct, frozen=True):
-    name: str
-    value: str = ""
-
-
-class _Exec(msgspec.Struct, frozen=True, rename="camel"):
-    """The entry ``exec`` of a user."""
-
-    command: str
-    api_version: str
-    args: list[str] | None = None
-    env: list[_Variable] | None = None
-    provide_cluster_info: bool = False
-    interactive_mode: str | None = None
-    install_hint: str | None = None
-
-
 class _ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str
     kind: str
     status: ExecStatus | None = None
 
 
-def get_credentials(config: Kubeconfig, settings: ExecSettings, environ: Mapping[str, str] = os.environ) -> ExecStatus:
-    """Run the program of the user of ``config``.
+def get_credentials(
+    config: Kubeconfig, settings: ExecSettings, files: Files, environ: Mapping[str, str] = os.environ
+) -> ExecStatus:
+    """Run the program of the user of ``config``, who has one.
 
+    :param files: remembers what was read.
     :raises ExecError: see the class.
-    :raises KubeconfigError: the entry ``exec`` is malformed.
+    :raises KubeconfigError: the certificate authority, which the program gets, cannot be read.
     """
-    entry = _read_entry(config.user)
+    entry = config.user.values.exec
+    assert entry is not None
     command = _find_command(config.user, entry)
     variables = _environment(entry, settings, environ)
-    variables["KUBERNETES_EXEC_INFO"] = _exec_info(config, entry)
+    variables["KUBERNETES_EXEC_INFO"] = _exec_info(config, entry, files)
     try:
         output = run(
             [command, *(entry.args or ())],
@@ -116,54 +109,38 @@ def get_credentials(config: Kubeconfig, settings: ExecSettings, environ: Mapping
     return _read_answer(entry, output.stdout)
 
 
-def _read_entry(user: Section) -> _Exec:
-    try:
-        entry = msgspec.convert(user.values["exec"], _Exec)
-    except msgspec.ValidationError as exc:
-        raise KubeconfigError(f"{user.path}: exec of the user {user.name!r}: {exc}") from None
-    if entry.api_version not in _API_VERSIONS:
-        raise KubeconfigError(
-            f"{user.path}: exec of the user {user.name!r}: apiVersion must be one of {', '.join(_API_VERSIONS)}"
-        )
-    if entry.interactive_mode == "Always":
-        raise KubeconfigError(
-            f"{user.path}: exec of the user {user.name!r}: interactiveMode Always needs a terminal, and there is none"
-        )
-    return entry
-
-
-def _find_command(user: Section, entry: _Exec) -> str:
+def _find_command(user: Section[KubeconfigUser], entry: Exec) -> str:
     """A name without a slash is searched in PATH; a path is relative to the kubeconfig's folder."""
     return str(user.path.parent / entry.command) if "/" in entry.command else entry.command
 
 
-def _environment(entry: _Exec, settings: ExecSettings, environ: Mapping[str, str]) -> dict[str, str]:
+def _environment(entry: Exec, settings: ExecSettings, environ: Mapping[str, str]) -> dict[str, str]:
     names: Sequence[str] = (*_ALWAYS_PASSED, *settings.environment)
     found = {name: environ[name] for name in names if name in environ}
     return found | {variable.name: variable.value for variable in entry.env or ()}
 
 
-def _exec_info(config: Kubeconfig, entry: _Exec) -> str:
+def _exec_info(config: Kubeconfig, entry: Exec, files: Files) -> str:
     spec: dict[str, Any] = {"interactive": False}
     if entry.provide_cluster_info:
-        spec["cluster"] = _cluster_info(config.cluster)
+        spec["cluster"] = _cluster_info(config.cluster, files)
     return msgspec.json.encode({"apiVersion": entry.api_version, "kind": _KIND, "spec": spec}).decode()
 
 
-def _cluster_info(cluster: Section) -> dict[str, Any]:
+def _cluster_info(cluster: Section[KubeconfigCluster], files: Files) -> dict[str, Any]:
     """The Cluster object of the protocol. The certificate authority is always passed as data."""
-    keys = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
-    found = {key: cluster.values[key] for key in keys if cluster.values.get(key)}
-    authority = cluster.content("certificate-authority")
+    found = {key: value for key, value in msgspec.to_builtins(cluster.values).items() if value}
+    found.pop("certificate-authority", None)
+    authority = cluster.content("certificate-authority", files)
     if authority is not None:
         found["certificate-authority-data"] = base64.b64encode(authority).decode()
-    for extension in cluster.values.get("extensions") or ():
-        if isinstance(extension, dict) and extension.get("name") == _EXTENSION:
+    for extension in found.pop("extensions", ()):
+        if extension.get("name") == _EXTENSION:
             found["config"] = extension.get("extension")
     return found
 
 
-def _read_answer(entry: _Exec, stdout: bytes) -> ExecStatus:
+def _read_answer(entry: Exec, stdout: bytes) -> ExecStatus:
     try:
         answer = msgspec.json.decode(stdout, type=_ExecCredential)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:

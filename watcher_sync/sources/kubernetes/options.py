@@ -16,7 +16,8 @@ OPTIONS: list[cfg.Opt] = [
         help="""
 File with the cluster's address and our credentials. Default: ``$KUBECONFIG``, else ``~/.kube/config``.
 
-It is read again when the credentials are refused, so renewed ones count without a restart.
+It is read again, with the files that it names, when one of them has changed and when the credentials are refused. So a
+renewed one counts without a restart. While the changed files cannot be used, the former content remains in use.
 
 Related options: ``context``, ``in_cluster``.
 """,

@@ -21,9 +21,8 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.kubernetes import resources
 from watcher_sync.sources.kubernetes.connection import ApiConnection, KubernetesError, NotServed, TransportError
-from watcher_sync.sources.kubernetes.credentials import Access
+from watcher_sync.sources.kubernetes.credentials import Access, CredentialsError, check_access
 from watcher_sync.sources.kubernetes.exec_credential import ExecSettings
-from watcher_sync.sources.kubernetes.kubeconfig import KubeconfigError, read_files
 from watcher_sync.sources.kubernetes.lister_watcher import ListerWatcher
 from watcher_sync.sources.kubernetes.resources import Resource
 from watcher_sync.wire.custom_kinds import parse_entries
@@ -184,8 +183,8 @@ def read_target(name: str, conf: cfg.ConfigOpts) -> ClusterTarget:
     :raises ConfigError: naming the option that is wrong.
     """
     group = conf[f"source_{name}"]
-    _check_access(name, group)
     followed = _read_resources(name, group)
+    _check_access(name, group)
     known = {resource.kind for resource in resources.KNOWN.values()}
     return ClusterTarget(
         cluster=group.cluster or name,
@@ -215,10 +214,10 @@ def _check_access(name: str, group: Any) -> None:
     if group.in_cluster and (group.kubeconfig or group.context):
         option = "kubeconfig" if group.kubeconfig else "context"
         raise ConfigError(f"[source_{name}] {option}: cannot be set beside in_cluster")
-    if group.kubeconfig:
+    if not group.in_cluster:
         try:
-            read_files(group.kubeconfig)
-        except KubeconfigError as exc:
+            check_access(read_access(group))
+        except CredentialsError as exc:
             raise ConfigError(f"[source_{name}] kubeconfig: {exc}") from None
 
 
