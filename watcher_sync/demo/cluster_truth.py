@@ -250,16 +250,16 @@ def _workload(obj: Object, cluster: str) -> dict[str, Any]:
 def _pod(obj: Object, cluster: str, workloads: Mapping[str, Object]) -> dict[str, Any]:
     status, deleted = obj["status"], obj["metadata"].get("deletionTimestamp")
     containers = status.get("containerStatuses") or []
-    waiting = [(each.get("state") or {}).get("waiting") or {} for each in containers]
+    reasons = [state.get("reason") for each in containers for state in (each.get("state") or {}).values()]
     return {
         **_metadata(obj, "Pod", cluster),
         "node": obj["spec"].get("nodeName"),
         "phase": status["phase"],
-        "reason": status.get("reason"),
+        "reason": status.get("reason") or next(filter(None, reasons), None),
         "ready": {"type": "Ready", "status": "True"}.items()
         <= next((c for c in status.get("conditions") or [] if c["type"] == "Ready"), {}).items(),
         "restarts": sum(each["restartCount"] for each in containers),
-        "crash_looping": any(each.get("reason") == "CrashLoopBackOff" for each in waiting),
+        "crash_looping": "CrashLoopBackOff" in reasons,
         "deleted_at": _time(deleted) if deleted else None,
         "ip_address": status.get("podIP"),
         "workload_uid": _top(obj, workloads),
