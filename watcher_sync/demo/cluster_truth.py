@@ -113,7 +113,8 @@ def observed_truth(server: KubernetesServer, function: Function) -> Observed:
     with server.store.changed:
         workloads = {obj["metadata"]["uid"]: obj for kind in _KINDS for obj in server.objects(kind)}
         pods = server.pods(function.namespace)
-    there = {(o["kind"], o["metadata"]["name"]): uid for uid, o in workloads.items() if _is_in(o, function)}
+    inside = {(o["kind"], o["metadata"]["name"]): o["metadata"] for o in workloads.values() if _is_in(o, function)}
+    there = {key: metadata["uid"] for key, metadata in inside.items()}
     found: dict[str, set[tuple[str, str]]] = {vdu: set() for vdu in function.vdus}
     names = {(v["workload"]["kind"], v["workload"]["name"]): vdu for vdu, v in function.vdus.items()}
     for pod in pods:
@@ -122,7 +123,7 @@ def observed_truth(server: KubernetesServer, function: Function) -> Observed:
             vdu = names.get((top["kind"], top["metadata"]["name"]))
             if vdu is not None:
                 found[vdu].add((pod["metadata"]["name"], pod["metadata"]["uid"]))
-    missing = {vdu for key, vdu in names.items() if key not in there}
+    missing = {vdu for key, vdu in names.items() if key not in there or "deletionTimestamp" in inside[key]}
     uids = sorted(there[key] for key in names if key in there)
     numbers = {vdu: len(named) for vdu, named in found.items()}
     levels, nearest = _levels(function, numbers, missing)
@@ -243,7 +244,12 @@ def _workload(obj: Object, cluster: str) -> dict[str, Any]:
             "updated_replicas": status.get("replicas" if kind == "ReplicaSet" else "updatedReplicas", 0),
             "observed_generation": status.get("observedGeneration"),
         }
-    own = {"kind": kind, "generation": obj["metadata"]["generation"]}
+    deleted = obj["metadata"].get("deletionTimestamp")
+    own = {
+        "kind": kind,
+        "generation": obj["metadata"]["generation"],
+        "deleted_at": _time(deleted) if deleted else None,
+    }
     return {**_metadata(obj, kind, cluster), **own, **numbers}
 
 

@@ -117,6 +117,9 @@ class Workload(Entity, frozen=True, kw_only=True, gc=False):
     observed_generation: Annotated[
         Count | None, In("state"), Doc("The generation its controller has seen; null: unknown.")
     ] = None
+    deleted_at: Annotated[
+        datetime.datetime | None, In("state"), Doc("When its deletion was asked for; it waits for its pods.")
+    ] = None
     labels: Annotated[dict[str, Any] | None, In("state"), Doc("Its labels.")] = None
     created_at: Annotated[datetime.datetime | None, In("state"), Doc("When it was created.")] = None
     resource_version: Annotated[Text | None, In("state"), Doc("Opaque; of what is shown.")] = None

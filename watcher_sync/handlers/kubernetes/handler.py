@@ -300,6 +300,7 @@ def _workload(event: Event, kind: str, metadata: Metadata, fields: dict[str, Any
     fields |= _metadata(event, metadata)
     fields["kind"] = _intern(kind)
     fields["generation"] = metadata.generation
+    fields["deleted_at"] = metadata.deletion_timestamp
     yield _upsert("workload", metadata, version, fields, view.get("workload", uid), _WORKLOAD_STATE)
     if kind == "ReplicaSet":
         yield from _trace_all(uid, version, view)
