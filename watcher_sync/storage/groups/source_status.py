@@ -155,7 +155,7 @@ def problem_of(row: SourceRow, now: datetime.datetime, *, stale_after: float, id
 
 
 def disconnection_of(row: SourceRow, now: datetime.datetime) -> str:
-    """Why a source has no connection, in one line; empty while it has one, or needs none. Such a source is not fresh."""
+    """Why a source has no connection, and so is not fresh, in one line; empty while it has one, or needs none."""
     if row.state in (CONNECTED, STOPPED, REMOVED):
         return ""
     return f"{row.state} for {(now - row.since).total_seconds():.0f} s" + (f": {row.detail}" if row.detail else "")
