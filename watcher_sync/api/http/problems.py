@@ -105,7 +105,7 @@ def lease_conflict(
     """
     if lease is not None:
         headers = {"Retry-After": str(retry_after(lease))}
-    members = {name: getattr(lease, name, None) for name in ("holder", "operation", "since", "expires_at")}
+    members: dict[str, Any] = {n: getattr(lease, n, None) for n in ("holder", "operation", "since", "expires_at")}
     return Problem(409, detail, headers=headers, **members, **extra)
 
 
@@ -119,7 +119,7 @@ SCHEMA: dict[str, Any] = {
         "detail": {"type": "string"},
         "holder": {
             "type": ["string", "null"],
-            "description": "Who has the operation lease now, if a lease or a lock is the conflict; null: nobody.",
+            "description": "Who has the operation lease now, if a lease or a lock is the conflict; null: it is free.",
         },
         "operation": {
             "type": ["string", "null"],
