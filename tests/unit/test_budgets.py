@@ -20,8 +20,8 @@ PAGE = Path(__file__).parents[2] / "doc/source/contributor/architecture.rst"
 BUDGETS = {
     "instance.update": (193, 42),
     "DCM event": (201, 42),
-    "pod of no instance": (239, 39),
-    "pod of a VNF instance": (382, 46),
+    "pod of no instance": (233, 40),
+    "pod of a VNF instance": (385, 47),
     "GET /v1/instances": (75, 13),
     "webhook delivery": (106, 13),
     "gRPC watch event": (45, 8),

@@ -113,7 +113,8 @@ def observed_truth(server: KubernetesServer, function: Function) -> Observed:
     with server.store.changed:
         workloads = {obj["metadata"]["uid"]: obj for kind in _KINDS for obj in server.objects(kind)}
         pods = server.pods(function.namespace)
-    there = {(o["kind"], o["metadata"]["name"]): uid for uid, o in workloads.items() if _is_in(o, function)}
+    inside = {(o["kind"], o["metadata"]["name"]): o["metadata"] for o in workloads.values() if _is_in(o, function)}
+    there = {key: metadata["uid"] for key, metadata in inside.items()}
     found: dict[str, set[tuple[str, str]]] = {vdu: set() for vdu in function.vdus}
     names = {(v["workload"]["kind"], v["workload"]["name"]): vdu for vdu, v in function.vdus.items()}
     for pod in pods:
@@ -122,7 +123,7 @@ def observed_truth(server: KubernetesServer, function: Function) -> Observed:
             vdu = names.get((top["kind"], top["metadata"]["name"]))
             if vdu is not None:
                 found[vdu].add((pod["metadata"]["name"], pod["metadata"]["uid"]))
-    missing = {vdu for key, vdu in names.items() if key not in there}
+    missing = {vdu for key, vdu in names.items() if key not in there or "deletionTimestamp" in inside[key]}
     uids = sorted(there[key] for key in names if key in there)
     numbers = {vdu: len(named) for vdu, named in found.items()}
     levels, nearest = _levels(function, numbers, missing)
@@ -243,23 +244,28 @@ def _workload(obj: Object, cluster: str) -> dict[str, Any]:
             "updated_replicas": status.get("replicas" if kind == "ReplicaSet" else "updatedReplicas", 0),
             "observed_generation": status.get("observedGeneration"),
         }
-    own = {"kind": kind, "generation": obj["metadata"]["generation"]}
+    deleted = obj["metadata"].get("deletionTimestamp")
+    own = {
+        "kind": kind,
+        "generation": obj["metadata"]["generation"],
+        "deleted_at": _time(deleted) if deleted else None,
+    }
     return {**_metadata(obj, kind, cluster), **own, **numbers}
 
 
 def _pod(obj: Object, cluster: str, workloads: Mapping[str, Object]) -> dict[str, Any]:
     status, deleted = obj["status"], obj["metadata"].get("deletionTimestamp")
     containers = status.get("containerStatuses") or []
-    waiting = [(each.get("state") or {}).get("waiting") or {} for each in containers]
+    reasons = [state.get("reason") for each in containers for state in (each.get("state") or {}).values()]
     return {
         **_metadata(obj, "Pod", cluster),
         "node": obj["spec"].get("nodeName"),
         "phase": status["phase"],
-        "reason": status.get("reason"),
+        "reason": status.get("reason") or next(filter(None, reasons), None),
         "ready": {"type": "Ready", "status": "True"}.items()
         <= next((c for c in status.get("conditions") or [] if c["type"] == "Ready"), {}).items(),
         "restarts": sum(each["restartCount"] for each in containers),
-        "crash_looping": any(each.get("reason") == "CrashLoopBackOff" for each in waiting),
+        "crash_looping": "CrashLoopBackOff" in reasons,
         "deleted_at": _time(deleted) if deleted else None,
         "ip_address": status.get("podIP"),
         "workload_uid": _top(obj, workloads),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readiness of an engine, with a reason for each failed check.
 
-An engine is ready when it leads its group, the database is available, no event holds its thread, and every source is
-fresh. After an unclean end, the events that were in hand have to be committed. With the reconciler ``nova``, the
+An engine is ready when it leads its group, the database is available, no event holds its thread, and no source is
+stale. After an unclean end, the events that were in hand have to be committed. With the reconciler ``nova``, the
 inventory has to be complete, too. A standby is healthy but not ready, so that a load balancer or an operator can see
 which engine leads.
 
@@ -61,7 +61,7 @@ def readiness(engine: Engine, now: datetime.datetime) -> Readiness:
 
 
 def stale_sources(engine: Engine, now: datetime.datetime) -> dict[str, str]:
-    """source -> why it is stale by the limits of ``[monitoring]``; an empty text for a fresh source."""
+    """source -> why it is stale by the limits of ``[monitoring]``; an empty text for one that is not."""
     group = engine.conf.monitoring
     return {
         row.source: problem_of(row, now, stale_after=group.stale_after, idle_after=group.idle_after)

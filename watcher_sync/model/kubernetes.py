@@ -117,6 +117,9 @@ class Workload(Entity, frozen=True, kw_only=True, gc=False):
     observed_generation: Annotated[
         Count | None, In("state"), Doc("The generation its controller has seen; null: unknown.")
     ] = None
+    deleted_at: Annotated[
+        datetime.datetime | None, In("state"), Doc("When its deletion was asked for; it waits for its pods.")
+    ] = None
     labels: Annotated[dict[str, Any] | None, In("state"), Doc("Its labels.")] = None
     created_at: Annotated[datetime.datetime | None, In("state"), Doc("When it was created.")] = None
     resource_version: Annotated[Text | None, In("state"), Doc("Opaque; of what is shown.")] = None
@@ -143,9 +146,13 @@ class Pod(Entity, frozen=True, kw_only=True, gc=False):
     full_name: Annotated[FullName | None, Doc("cluster/namespace/Pod/name.")] = None
     node: Annotated[Text | None, In("state"), AdminOnly(), Doc("The node that it was bound to.")] = None
     phase: Annotated[Text | None, In("state"), _PHASES, Doc("Its phase.")] = None
-    reason: Annotated[Text | None, In("state"), Doc("Why it is in its phase: Evicted, Unschedulable.")] = None
+    reason: Annotated[Text | None, In("state"), Doc("Why it is in its phase: Evicted, Unschedulable, Init:Error.")] = (
+        None
+    )
     ready: Annotated[bool | None, In("state"), Doc("Whether its condition Ready is true.")] = None
-    restarts: Annotated[Count | None, In("state"), Doc("Restarts of all its containers.")] = None
+    restarts: Annotated[
+        Count | None, In("state"), Doc("Restarts of its containers; of init containers, until they are done.")
+    ] = None
     crash_looping: Annotated[bool | None, In("state"), Doc("Whether a container waits in CrashLoopBackOff.")] = None
     deleted_at: Annotated[datetime.datetime | None, In("state"), Doc("When its deletion was asked for.")] = None
     ip_address: Annotated[Text | None, In("state"), Doc("Its address.")] = None

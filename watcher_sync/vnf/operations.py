@@ -30,7 +30,7 @@ from watcher_sync.api.http import schemas
 from watcher_sync.api.http.bodies import Body
 from watcher_sync.api.http.envelope import AUDIT
 from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
-from watcher_sync.api.http.problems import Problem, held_by, not_found
+from watcher_sync.api.http.problems import Problem, lease_conflict, not_found
 from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import PROJECT_MANAGER, PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.service import Service
@@ -287,17 +287,17 @@ class OperationItem:
             return Problem(412, f"{token} is not the token of this operation")
         lease = self._operations.running(entity_id)
         if lease is not None and lease.id != operation_id:
-            return held_by(lease, "Another operation has taken over the instance")
+            return lease_conflict("Another operation has taken over the instance", lease)
         if row.state != EXPIRED or row.ended_at is None:
-            return Problem(409, f"The operation has ended: {row.state}")
+            return lease_conflict(f"The operation has ended: {row.state}")
         service = self._collection.service
         with service.reading() as connection:
             last = last_change(connection, service.tables, self._operations.kind, entity_id)
         expired = f"The lease expired at {row.ended_at:%Y-%m-%dT%H:%M:%SZ}, and the instance"
         if last is None or last.time <= row.ended_at:
-            return Problem(409, f"{expired} was not written since")
+            return lease_conflict(f"{expired} was not written since")
         written = {"seq": last.seq, "time": last.time, "event_type": last.event_type}
-        return Problem(409, f"{expired} was written since: {last.event_type}", written=written)
+        return lease_conflict(f"{expired} was written since: {last.event_type}", written=written)
 
 
 class LeaseList:

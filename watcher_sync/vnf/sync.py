@@ -15,7 +15,7 @@ import msgspec
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
-from watcher_sync.api.http.problems import Problem
+from watcher_sync.api.http.problems import Problem, lease_conflict
 from watcher_sync.api.http.rules import PROJECT_MEMBER
 from watcher_sync.events import Actor
 from watcher_sync.exceptions import SourceError, SyncHeldBack
@@ -133,7 +133,7 @@ class VnfSyncResource:
             collection.require_existing(call, entity_id)
             raise
         except SyncHeldBack as exc:
-            raise Problem(409, f"{collection.kind.name} {entity_id}: {exc}", failed_operation=exc.operation) from None
+            raise lease_conflict(f"{collection.kind.name} {entity_id}: {exc}", failed_operation=exc.operation) from None
         except SourceError as exc:
             raise Problem(503, f"{collection.kind.name} {entity_id} cannot be synced now: {exc}") from None
         finally:

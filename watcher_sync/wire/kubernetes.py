@@ -71,15 +71,27 @@ class Waiting(msgspec.Struct, gc=False):
     reason: Text | None = None
 
 
+class Terminated(msgspec.Struct, gc=False, rename="camel"):
+    """How a container ended."""
+
+    exit_code: int = 0
+    signal: int = 0
+    reason: Text | None = None
+
+
 class ContainerState(msgspec.Struct, gc=False):
-    """What a container does."""
+    """What a container does; neither: it runs, or nothing is known."""
 
     waiting: Waiting | None = None
+    terminated: Terminated | None = None
 
 
 class ContainerStatus(msgspec.Struct, gc=False, rename="camel"):
     """One container."""
 
+    name: Text = ""
+    ready: bool = False
+    started: bool | None = None
     restart_count: Count = 0
     state: ContainerState | None = None
 
@@ -92,10 +104,18 @@ class Condition(msgspec.Struct, gc=False):
     reason: Text | None = None
 
 
+class InitContainer(msgspec.Struct, gc=False, rename="camel"):
+    """What an init container shall be; a sidecar has the policy ``Always``."""
+
+    name: Text = ""
+    restart_policy: Text | None = None
+
+
 class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     """What a pod shall be."""
 
     node_name: Text | None = None
+    init_containers: list[InitContainer] | None = None
 
 
 class PodStatus(msgspec.Struct, gc=False, rename="camel"):

@@ -177,6 +177,25 @@ def test_only_the_namespaces_and_labels_that_are_asked_for_are_followed(engine, 
             wait_until(lambda: engine.names() == ["b-yes"])
 
 
+def test_a_kind_without_namespaces_is_followed_and_counted_once_whatever_namespaces_has(engine, tmp_path):
+    with KubernetesServer() as server:
+        server.cluster.add_nodes(3)
+        server.create(pod("a", namespace="a"))
+        server.create(pod("b", namespace="b"))
+        resources = ["pods", "v1/Node"]
+        with following(server, tmp_path, engine, namespaces=["a", "b"], resources=resources) as source:
+            wait_until(lambda: counts(engine) == {"Pod": 2, "Node": 3}, what="the counts")
+            names = [r.lister_watcher.name for r in source.reflectors]
+            assert names == ["pods of a", "pods of b", "nodes"]
+            assert server.requests.watches("nodes") == 1
+
+
+def counts(engine: Engine) -> dict[str, int] | None:
+    """The last counts that the cluster reported."""
+    synced = [json.loads(event.data) for event in engine.events if event.type == "kubernetes.cluster.synced"]
+    return synced[-1]["counts"] if synced else None
+
+
 def test_other_kinds_are_followed_by_group_version_and_kind(engine, tmp_path):
     with KubernetesServer() as server:
         server.register("argoproj.io", "v1alpha1", "rollouts", "Rollout")

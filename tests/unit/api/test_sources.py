@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 
 import msgspec
 import pytest
@@ -65,6 +66,22 @@ def test_each_source_says_by_how_many_seconds_the_model_is_behind(client, store)
     assert (current["behind_seconds"], new["behind_seconds"]) == (0, None)
     assert 90 <= late["behind_seconds"] < 120
     assert datetime.datetime.fromisoformat(late["current_until"]) == ago
+
+
+@pytest.mark.parametrize("state", ["starting", "disconnected", "failed"])
+def test_a_source_that_is_not_connected_is_not_fresh_from_the_first_second(client, store, state):
+    now = datetime.datetime.now(datetime.UTC)
+    row = SourceRow(
+        source="edge", state=state, detail="refused", engine_group="default", host="here", pid=1, since=now,
+        updated_at=now,
+    )  # fmt: skip
+    write_sources(store.database, [row])
+    (edge,) = client.simulate_get("/v1/sources").json["sources"]
+    assert (edge["state"], edge["fresh"]) == (state, False)
+    assert re.fullmatch(rf"{state} for \d+ s: refused", edge["problem"])
+    health = client.simulate_get("/healthcheck")
+    assert health.status_code == 200, "a short interruption is borne"
+    assert "fresh" not in health.text
 
 
 def test_deletions_that_are_held_back_are_a_reason_why_a_source_is_not_fresh(client, store):

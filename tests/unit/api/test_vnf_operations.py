@@ -7,8 +7,11 @@ import pytest
 
 from tests.unit.api.test_vnf_instances import DEMO, PATH, demo
 from tests.waiting import Deadline
+from watcher_sync.exceptions import TransactionConflict
 from watcher_sync.operations import Operations
+from watcher_sync.storage.database import database
 from watcher_sync.storage.groups.operation_leases import OperationLeases
+from watcher_sync.storage.writing.store import Store
 
 pytestmark = pytest.mark.slow
 
@@ -53,6 +56,48 @@ def test_the_first_gets_the_instance_and_the_second_409_with_who_it_is(client, p
     assert (document["holder"], document["operation"]) == ("lcm-1", "SCALE")
     assert (document["since"], document["expires_at"]) == (lease["since"], lease["expires_at"])
     assert 1 <= int(refused.headers["retry-after"]) <= 30
+
+
+def refusals(client, conf, monkeypatch):
+    """Each kind of request that a lease, or a lock, refuses with 409."""
+    lease = begin(client)
+    yield client.simulate_post(OPERATIONS, json=HEAL)
+    yield client.simulate_put(f"{PATH}/a", json=DEMO)
+    yield client.simulate_delete(f"{PATH}/a")
+    path = f"{OPERATIONS}/{lease['id']}"
+    client.simulate_delete(path, headers=own(lease))
+    yield client.simulate_put(path, headers=own(lease))
+    yield client.simulate_delete(path, headers=own(lease), params={"state": "FAILED"})
+    yield client.simulate_put(f"{PATH}/a", json=DEMO, headers={**own(lease), "Operation-Token": str(lease["token"])})
+    old = short_lease(conf, client)
+    path = f"{OPERATIONS}/{old['id']}"
+    yield client.simulate_put(path, headers=own(old))
+    client.simulate_put(f"{PATH}/a", json={**DEMO, "name": "another"})
+    yield client.simulate_put(path, headers=own(old))
+    new = begin(client, HEAL)
+    yield client.simulate_put(path, headers=own(old))
+    client.simulate_delete(f"{OPERATIONS}/{new['id']}", headers=own(new))
+    failed = begin(client, SCALE)
+    client.simulate_put(
+        f"{PATH}/a", json={**DEMO, "sync_after_failure": False},
+        headers={**own(failed), "Operation-Token": str(failed["token"])},
+    )  # fmt: skip
+    client.simulate_delete(f"{OPERATIONS}/{failed['id']}", headers=own(failed), params={"state": "FAILED"})
+
+    def busy(*_arguments):
+        raise TransactionConflict("a lock", waited=True)
+
+    monkeypatch.setattr(database, "_RETRY_SECONDS", 0)
+    monkeypatch.setattr(Store, "write", busy)
+    yield client.simulate_put(f"{PATH}/a", json=DEMO)
+
+
+@pytest.mark.usefixtures("vnf")
+def test_each_409_of_a_lease_or_a_lock_has_the_same_members(client, conf, monkeypatch, problem):
+    found = [problem(answer, 409) for answer in refusals(client, conf, monkeypatch)]
+    members = ("holder", "operation", "since", "expires_at")
+    assert [(each["detail"], name) for each in found for name in members if name not in each] == []
+    assert [each["holder"] for each in found] == ["lcm-1", "lcm-1", "lcm-1", *[None] * 5, "lcm-2", None]
 
 
 @pytest.mark.usefixtures("vnf")

@@ -59,7 +59,8 @@ class Followed:
         self.evaluation = VnfEvaluation(cluster_targets(site.conf), handler=self.handler, clock=lambda: self.clock)
         self.cycle = CommitCycle(site.store, site.store.load(), site.dispatcher, evaluation=self.evaluation)
         self.evaluation.start()
-        self._told: dict[str, str] = {}
+        self._told: dict[str, tuple[str, str]] = {}
+        """uid -> kind, and resourceVersion."""
         self._number = 0
 
     def synced(self) -> None:
@@ -73,17 +74,17 @@ class Followed:
 
     def news(self) -> list[Event]:
         """The events of everything that has changed in the cluster."""
-        there, events = {}, []
+        there: dict[str, tuple[str, str]] = {}
+        events: list[Event] = []
         for kind in ("Deployment", "ReplicaSet", "Pod"):
             for obj in self.server.objects(kind):
-                uid, version = obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
-                there[uid] = kind
-                if self._told.get(uid) != version:
+                uid, there[uid] = obj["metadata"]["uid"], (kind, obj["metadata"]["resourceVersion"])
+                if self._told.get(uid) != there[uid]:
                     events.append(self.event(f"kubernetes.{kind.lower()}.modified", obj))
-                self._told[uid] = version
         for uid in self._told.keys() - there.keys():
-            events.append(self.event("kubernetes.pod.deleted", {"metadata": {"uid": uid}}))
-            del self._told[uid]
+            kind, _ = self._told[uid]
+            events.append(self.event(f"kubernetes.{kind.lower()}.deleted", {"metadata": {"uid": uid}}))
+        self._told = there
         return events
 
     def look(self) -> None:
@@ -162,6 +163,38 @@ def test_a_scaling_shows_at_the_next_look(world: Followed):
     world.look()
     assert world.site.vnf("v1").scale_level == {"vdu1_aspect": 2}
     assert len(world.site.vnf("v1").vnfc_resource_info) == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "options"),
+    [("Deployment", "vdu1", {"propagationPolicy": "Foreground"}), ("Deployment", "vdu1", {}), ("Namespace", "vnf", {})],
+)
+def test_a_deletion_in_any_order_is_no_scale_in_and_keeps_entries_and_level(
+    world: Followed, kind: str, name: str, options: dict[str, str]
+):
+    world.server.create(deployment("vdu1", replicas=3, namespace="vnf"))
+    world.server.cluster.settle()
+    world.site.register("v1", {**one_vdu(), "namespace": "vnf"})
+    world.tell()
+    world.synced()
+    world.look()
+    before = world.site.vnf("v1")
+    assert (before.state, before.scale_level) == ("SYNCED", {"vdu1_aspect": 2})
+    world.server.delete(kind, name, namespace="vnf", **options)
+    states = []
+    for _ in range(8):
+        world.tell()
+        world.look()
+        states.append(world.site.vnf("v1").state)
+        assert world.site.vnf("v1").scale_level == before.scale_level
+        world.server.cluster.step()
+    allowed = {"SYNCED", "SETTLING", "UNRESOLVED"} if kind == "Namespace" else {"UNRESOLVED"}
+    assert set(states) <= allowed
+    after = world.site.vnf("v1")
+    assert after.state == "UNRESOLVED"
+    assert not world.server.objects("Pod", namespace="vnf")
+    assert after.vnfc_resource_info == before.vnfc_resource_info
+    assert after.vnfc_info == before.vnfc_info
 
 
 def test_an_instance_that_is_registered_later_is_judged_at_once(world: Followed):

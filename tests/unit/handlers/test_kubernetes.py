@@ -156,14 +156,6 @@ def test_a_pod_is_in_the_model_as_the_api_server_tells_it(player: Player, story:
     }
 
 
-def test_a_crash_loop_is_flagged_and_restarts_are_counted_over_all_containers(player: Player, story: Story) -> None:
-    obj = full_pod()
-    obj["status"] = builders.pod_status(obj, "Running", ready=False, restarts=3, waiting="CrashLoopBackOff")
-    obj["status"]["initContainerStatuses"] = [{"name": "init", "restartCount": 2, "state": {"terminated": {}}}]
-    (pod,) = player.play(story.tell("pod", "modified", obj)).all("pod")
-    assert (pod.phase, pod.ready, pod.restarts, pod.crash_looping) == ("Running", False, 5, True)
-
-
 def test_an_evicted_pod_and_one_that_is_being_deleted_say_so(player: Player, story: Story) -> None:
     obj = full_pod(deletionTimestamp="2026-01-02T04:00:00Z")
     obj["status"] = {"phase": "Failed", "reason": "Evicted"}

@@ -455,7 +455,11 @@ def test_pods_whose_replica_set_went_unheard_are_healed_with_it_in_one_run(
 
 
 def test_what_lives_in_no_namespace_is_compared_wherever_the_source_looks(server: KubernetesServer, tmp_path: Path):
-    site = Installation(tmp_path, {"edge": server}, namespaces=["default"], resources=["pods", "v1/Node"])
+    namespaces = ["default", "kube-system"]
+    site = Installation(tmp_path, {"edge": server}, namespaces=namespaces, resources=["pods", "v1/Node"])
+    site.reconcile(dry_run=True)
+    lists = [request.path for request in server.requests.last() if request.verb == "list"]
+    assert lists.count("/api/v1/nodes") == lists.count("/api/v1/namespaces/default/pods") > 0
     site.reconcile()
     nodes = {w.id for w in site.model.all("workload") if w.kind == "node"}
     assert nodes == {obj["metadata"]["uid"] for obj in server.objects("Node")}

@@ -5,7 +5,7 @@ oslo.middleware answers the request without authentication, and calls its backen
 have entry points in ``oslo.middleware.healthcheck``, and are the default of ``[healthcheck] backends``:
 
 * ``watcher_sync_database``: the database answers, and has the schema.
-* ``watcher_sync_sources``: every source is fresh, as its engine reports it (see ``[monitoring]``).
+* ``watcher_sync_sources``: no source is stale, as its engine reports it (see ``[monitoring]``).
 
 The request needs no token, so the answer has details only with ``[healthcheck] detailed``. A backend reuses its result
 for a second, so that many requests cause only one query.
@@ -121,4 +121,4 @@ class Sources(_Backend):
         if found:
             details = "; ".join(f"{source}: {problem}" for source, problem in found.items())
             return HealthcheckResult(False, f"stale sources: {', '.join(found)}", details)
-        return HealthcheckResult(True, "OK", f"{len(rows)} sources are fresh")
+        return HealthcheckResult(True, "OK", f"none of {len(rows)} sources is stale")

@@ -96,17 +96,17 @@ def not_found(what: str) -> Problem:
     return Problem(404, f"{what} does not exist")
 
 
-def held_by(lease: Any, detail: str) -> Problem:
-    """Makes the 409 of an instance whose lease another operation holds, with the holder and ``Retry-After``."""
-    return Problem(
-        409,
-        detail,
-        headers={"Retry-After": str(retry_after(lease))},
-        holder=lease.holder,
-        operation=lease.operation,
-        since=lease.since,
-        expires_at=lease.expires_at,
-    )
+def lease_conflict(
+    detail: str, lease: Any = None, *, headers: Mapping[str, str] | None = None, **extra: Any
+) -> Problem:
+    """Makes the 409 of a lease or a lock; every one has the same members.
+
+    :param lease: the one that another operation holds now; None: there is none, and the members are null.
+    """
+    if lease is not None:
+        headers = {"Retry-After": str(retry_after(lease))}
+    members: dict[str, Any] = {n: getattr(lease, n, None) for n in ("holder", "operation", "since", "expires_at")}
+    return Problem(409, detail, headers=headers, **members, **extra)
 
 
 SCHEMA: dict[str, Any] = {
@@ -117,16 +117,22 @@ SCHEMA: dict[str, Any] = {
         "title": {"type": "string"},
         "status": {"type": "integer", "minimum": 400, "maximum": 599},
         "detail": {"type": "string"},
-        "holder": {"type": "string", "description": "The holder of the operation lease, if the lease is the conflict."},
-        "operation": {"type": "string", "description": "The operation for which the holder has the lease."},
+        "holder": {
+            "type": ["string", "null"],
+            "description": "Who has the operation lease now, if a lease or a lock is the conflict; null: it is free.",
+        },
+        "operation": {
+            "type": ["string", "null"],
+            "description": "The operation for which the holder has the lease.",
+        },
         "ids": {
             "type": "array",
             "items": {"type": "string"},
             "description": "The first ids of the entities with the name, if several have it.",
         },
         "request_id": {"type": "string", "description": "The id of the request, as in X-OpenStack-Request-ID."},
-        "since": {"type": "string", "format": "date-time"},
-        "expires_at": {"type": "string", "format": "date-time"},
+        "since": {"type": ["string", "null"], "format": "date-time"},
+        "expires_at": {"type": ["string", "null"], "format": "date-time"},
         "epoch": {"type": "string", "description": "The present epoch of the journal, if a position is not in it."},
         "oldest_seq": {"type": "integer", "description": "The oldest seq of which as_of can show the model."},
         "oldest_time": {
@@ -198,7 +204,7 @@ def _answer_own_error(request: falcon.Request, response: falcon.Response, error:
     """Answers the errors of the storage and of the operation leases."""
     if isinstance(error, TransactionConflict) and request.method not in ("GET", "HEAD"):
         detail = "Other writes hold what this one needs for too long; nothing was written"
-        problem = Problem(409, detail, headers={"Retry-After": "1"})
+        problem = lease_conflict(detail, headers={"Retry-After": "1"})
     elif isinstance(error, (DatabaseUnavailable, HeadMoved, SchemaMissing)):
         LOG.warning("%s %s: %s", request.method, request.path, error)
         problem = Problem(503, "The database is not available now", headers={"Retry-After": "2"})
@@ -207,11 +213,12 @@ def _answer_own_error(request: falcon.Request, response: falcon.Response, error:
     elif isinstance(error, RowRefused):
         problem = Problem(422, f"The database refuses a value: {error}")
     elif isinstance(error, OperationRunning):
-        problem = held_by(error.lease, f"Another operation is in progress: {error}")
+        problem = lease_conflict(f"Another operation is in progress: {error}", error.lease)
     elif isinstance(error, StaleToken):
-        problem = Problem(409, "The lease of the token has expired or was released")
+        detail = "The lease of the token has expired or was released"
         if error.lease is not None:
-            problem = held_by(error.lease, "Another operation has taken over the lease")
+            detail = "Another operation has taken over the lease"
+        problem = lease_conflict(detail, error.lease)
     elif isinstance(error, NoSuchOperation):
         problem = Problem(404, str(error))
     elif isinstance(error, ProofRefused):

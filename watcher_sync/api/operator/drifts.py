@@ -26,7 +26,7 @@ from watcher_sync.storage.drifts import DriftRow, Owned, Side, list_drifts
 _MEANING: Final[Mapping[str, str]] = {
     "DRIFTED": "The number of pods is between two levels.",
     "OUT_OF_RANGE": "The number of pods is below the minimum or above the maximum.",
-    "UNRESOLVED": "A workload of the registration does not exist in the cluster.",
+    "UNRESOLVED": "A workload of the registration does not exist in the cluster, or is being deleted.",
     "HELD_BACK": "An operation failed and is not resolved, so the instance is not synced.",
 }
 _NOT_RUNNING: Final = (

@@ -20,6 +20,7 @@ from watcher_sync.storage.groups.source_status import (
     InventoryRow,
     SourceRow,
     behind_of,
+    disconnection_of,
     list_inventories,
     list_sources,
     problem_of,
@@ -49,7 +50,10 @@ SOURCE: schemas.Schema = {
         "reconnects": _NUMBER,
         "restarts": _NUMBER,
         "updated_at": schemas.TIME | {"description": "When its engine reported this."},
-        "fresh": {"type": "boolean", "description": "Whether its data is up to date: [monitoring] stale_after, notes."},
+        "fresh": {
+            "type": "boolean",
+            "description": "Whether it is connected, its data is up to date ([monitoring]), and it has no notes.",
+        },
         "notes": schemas.nullable(schemas.STRING)
         | {"description": "What its engine holds back, such as deletions that wait for a confirmation."},
         "problem": schemas.STRING | {"description": "Why it is not fresh; empty if it is."},
@@ -158,7 +162,7 @@ def _document(service: Service, row: SourceRow, now: datetime.datetime, left: in
     monitoring = service.conf.monitoring
     stale_after = monitoring.stale_after
     stale = problem_of(row, now, stale_after=stale_after, idle_after=monitoring.idle_after)
-    problem = "; ".join(filter(None, (stale, row.notes)))
+    problem = "; ".join(filter(None, (stale or disconnection_of(row, now), row.notes)))
     if left is not None:
         problem = f"removed from the configuration; {left} entities remain until forget-source deletes them"
     last = row.last_event_at

@@ -24,6 +24,7 @@ from watcher_sync.events import KUBERNETES_WATCH, NATIVE, Actor, Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.base import Handler
 from watcher_sync.handlers.kubernetes.payloads import ClusterState, Listed, read
+from watcher_sync.handlers.kubernetes.pod_states import has_condition, read_containers
 from watcher_sync.model.changes import Change, Delete, Upsert, Version, absent, after, is_after
 from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import CustomObject, Pod, Workload
@@ -35,7 +36,6 @@ from watcher_sync.wire.kubernetes import (
     Metadata,
     Object,
     PodObject,
-    PodStatus,
     WorkloadObject,
 )
 
@@ -49,10 +49,7 @@ _POD_STATE = kind_of(Pod).facet_position["state"]
 _POD_WORKLOAD = kind_of(Pod).facet_position["workload"]
 _WORKLOAD_STATE = kind_of(Workload).facet_position["state"]
 _OBJECT_STATE = kind_of(CustomObject).facet_position["state"]
-_CRASH_LOOP = "CrashLoopBackOff"
 _OBJECTS = (Pod, Workload, CustomObject)
-_STARTING = {"ContainerCreating", "PodInitializing", None}
-"""Reasons of containers that wait without a problem."""
 
 
 class KubernetesHandler(Handler):
@@ -290,44 +287,12 @@ def _pod(event: Event, pod: PodObject) -> dict[str, Any]:
     fields["node"] = _intern(node) if node is not None else None
     if (status := pod.status) is not None:
         fields["phase"] = _intern(status.phase) if status.phase is not None else None
-        reason = status.reason or (_why_pending(status) if status.phase == "Pending" else None)
-        fields["reason"] = _intern(reason) if reason is not None else None
+        containers = read_containers(pod, status)
+        fields["reason"] = _intern(containers.reason) if containers.reason is not None else None
         fields["ip_address"] = status.pod_ip
-        fields["ready"] = _is_ready(status)
-        fields["restarts"], fields["crash_looping"] = _restarts(status)
+        fields["ready"] = has_condition(status, "Ready")
+        fields["restarts"], fields["crash_looping"] = containers.restarts, containers.crash_looping
     return fields
-
-
-def _is_ready(status: PodStatus) -> bool:
-    for condition in status.conditions or ():
-        if condition.type == "Ready":
-            return condition.status == "True"
-    return False
-
-
-def _why_pending(status: PodStatus) -> str | None:
-    """Why a pod does not run yet: the scheduler's reason, or that of a container that cannot start."""
-    for condition in status.conditions or ():
-        if condition.type == "PodScheduled" and condition.status == "False":
-            return condition.reason
-    for containers in (status.init_container_statuses, status.container_statuses):
-        for container in containers or ():
-            waiting = container.state.waiting if container.state is not None else None
-            if waiting is not None and waiting.reason not in _STARTING:
-                return waiting.reason
-    return None
-
-
-def _restarts(status: PodStatus) -> tuple[int, bool]:
-    """Of all containers; and whether one waits because it crashes again and again."""
-    restarts, looping = 0, False
-    for containers in (status.container_statuses, status.init_container_statuses):
-        for container in containers or ():
-            restarts += container.restart_count
-            state = container.state
-            if state is not None and state.waiting is not None and state.waiting.reason == _CRASH_LOOP:
-                looping = True
-    return restarts, looping
 
 
 def _workload(event: Event, kind: str, metadata: Metadata, fields: dict[str, Any], view: View) -> Iterator[Change]:
@@ -335,6 +300,7 @@ def _workload(event: Event, kind: str, metadata: Metadata, fields: dict[str, Any
     fields |= _metadata(event, metadata)
     fields["kind"] = _intern(kind)
     fields["generation"] = metadata.generation
+    fields["deleted_at"] = metadata.deletion_timestamp
     yield _upsert("workload", metadata, version, fields, view.get("workload", uid), _WORKLOAD_STATE)
     if kind == "ReplicaSet":
         yield from _trace_all(uid, version, view)

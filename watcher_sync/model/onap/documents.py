@@ -131,7 +131,7 @@ STATUS_FIELDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({
         "state", "scale_level", "nearest_level", "observed", "vdu_results", "vnfc_resource_info", "vnfc_info", "vacant",
         "workload_uids", "pod_uids",
     ),
-    "workload": ("replicas", "ready_replicas", "updated_replicas", "observed_generation"),
+    "workload": ("replicas", "ready_replicas", "updated_replicas", "observed_generation", "deleted_at"),
 })  # fmt: skip
 """Kind -> the fields of its status part. All public fields of any other kind are its status.
 

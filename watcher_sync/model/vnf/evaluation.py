@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares one VNF instance with the pods of its VDUs, and returns the facet ``observed``.
 
-Each VDU is evaluated separately. If its pods cannot be listed or its workload does not exist, the VDU keeps its last
-values: a failed listing never means "no pods". While pods are missing that the workload wants, the level is deferred.
+Each VDU is evaluated separately. If its pods cannot be listed, the VDU keeps its last values. So it does if its
+workload does not exist or is being deleted. While pods are missing that the workload wants, the level is deferred.
 After a limit the VDU is DRIFTED.
 
 The level of an aspect is written only if all its VDUs together match one level exactly. Otherwise it stays, and
@@ -224,13 +224,18 @@ def _vdu(vnf: VnfInstance, name: str, vdu_input: VduInput | Unlisted, context: E
     if isinstance(vdu_input, Unlisted):
         vdu.report = _unknown_report(before, vdu_input, context)
         return vdu
-    if not vdu_input.resolved:
+    every = vnfcs.places(old, vacant)
+    if not vdu_input.resolved or vdu_input.deleting:
         vdu.result = Result.UNRESOLVED
-        vdu.report = {"detail": f"there is no {vdu_input.kind} {vdu_input.name}"}
+        named = f"{vdu_input.kind} {vdu_input.name}"
+        vdu.report = {
+            "detail": f"the {named} is being deleted" if vdu_input.deleting else f"there is no {named}",
+        }
+        # The pods may go before their workload, and leave their places vacant.
+        vdu.new, vdu.vacant = [vnfcs.shown(v) for v in every], []
         return vdu
     pods = vdu_input.counted()
     settling = is_settling(vdu_input)
-    every = vnfcs.places(old, vacant)
     place = vnfcs.place_of(vdu_input)
     pairs = vnfcs.pair(every, pods, place=place, limit=vdu_input.wanted if settling else None)
     vdu.new = [

@@ -42,6 +42,8 @@ class VduInput(msgspec.Struct, frozen=True, kw_only=True):
     """Of the workload; of the pods, if the VDU is a single pod."""
     behind: bool = False
     """Whether the workload's controller has not seen its newest specification yet; unknown is not behind."""
+    deleting: bool = False
+    """Whether the workload is being deleted, so its pods go without being a scale-in."""
 
     def counted(self) -> tuple[Pod, ...]:
         """Return the pods that count."""
@@ -104,6 +106,7 @@ def read_vdu(view: View, *, cluster: str, namespace: str, workload: Mapping[str,
         behind=newest.generation is not None
         and newest.observed_generation is not None
         and newest.observed_generation < newest.generation,
+        deleting=newest.deleted_at is not None,
     )
 
 

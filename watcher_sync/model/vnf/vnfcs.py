@@ -76,12 +76,17 @@ def pair(
     return [*known, *[(None, pod) for pod in new]]
 
 
-def places(shown: Sequence[Vnfc], vacant: Sequence[Vnfc]) -> list[Vnfc]:
+def places(entries: Sequence[Vnfc], vacant: Sequence[Vnfc]) -> list[Vnfc]:
     """Return all entries in the order in which they were made; ``at`` of a vacant one is its place among all."""
-    found = list(shown)
-    for vnfc in sorted(vacant, key=lambda v: v.get("at", len(shown))):
+    found = list(entries)
+    for vnfc in sorted(vacant, key=lambda v: v.get("at", len(entries))):
         found.insert(vnfc.get("at", len(found)), vnfc)
     return found
+
+
+def shown(vnfc: Vnfc) -> Vnfc:
+    """Return an entry without what it has only while it is vacant."""
+    return {name: value for name, value in vnfc.items() if name not in ("info", "at")}
 
 
 def vacated(
@@ -93,9 +98,9 @@ def vacated(
     :param wanted: pods that the workload asks for; None: not known, and all wait.
     :param old_info: vnfcInfo before; what it says of a place waits with it.
     """
-    shown = {v["id"] for v in new}
+    filled = {v["id"] for v in new}
     information_of = {info.get("vnfcResourceInfoId"): info for info in old_info}
-    empty = [{**v, "at": at} for at, v in enumerate(old) if v["id"] not in shown]
+    empty = [{**v, "at": at} for at, v in enumerate(old) if v["id"] not in filled]
     if wanted is not None:
         empty = empty[: max(wanted - len(new), 0)]
     return [{**v, "info": info} if (info := information_of.get(v["id"])) is not None else v for v in empty]
@@ -134,7 +139,7 @@ def entry(
         }
     resource, created = vnfc.get("computeResource") or {}, pod.created_at
     return {
-        **{name: value for name, value in vnfc.items() if name not in ("info", "at")},
+        **shown(vnfc),
         "vduId": vdu,
         "vnfdId": vnfd_id,
         "computeResource": {
@@ -162,9 +167,8 @@ def changes(vdu: str, old: Sequence[Vnfc], vacant: Sequence[Vnfc], new: Sequence
     :param new: shown now.
     """
     before, after = {v["id"]: v for v in (*vacant, *old)}, {v["id"]: v for v in new}
-    shown = [v["id"] for v in old]
     found = []
-    for vnfc_id in dict.fromkeys([*shown, *after]):
+    for vnfc_id in dict.fromkeys([*[v["id"] for v in old], *after]):
         was, is_now = before.get(vnfc_id), after.get(vnfc_id)
         if was == is_now:
             continue

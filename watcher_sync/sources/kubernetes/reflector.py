@@ -68,6 +68,9 @@ class ReflectorOwner(Protocol):
     def changed(self) -> None:
         """A phase or an error changed, or a listing is complete."""
 
+    def leave(self, reflector: Reflector) -> None:
+        """A reflector ends, because the first one of its resource follows the same objects."""
+
     @property
     def is_disconnected(self) -> bool:
         """Whether the cluster is, so that its reason is in the log."""
@@ -84,17 +87,20 @@ class Reflector:
         settings: ReflectorSettings,
         owner: ReflectorOwner,
         *,
+        is_first: bool = True,
         jitter: Callable[[float, float], float] = random.uniform,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """:param namespace: None: all namespaces.
 
+        :param is_first: whether it is the first of its resource. A kind without namespaces has no other one.
         :param monotonic: seconds; decides when a list is streamed again after a failure.
         """
         self.version: str | None = None
         """Where the next watch begins; None: with a listing."""
         self._settings = settings
         self._owner = owner
+        self._is_first = is_first
         self._jitter = jitter
         self._monotonic = monotonic
         self.lister_watcher = ListerWatcher(
@@ -171,6 +177,9 @@ class Reflector:
         """List if there is no version, and watch until the server ends the watch."""
         if not self.lister_watcher.is_discovered:
             self.lister_watcher.discover()
+            if not self._is_first and not self.lister_watcher.resource.namespaced:
+                self._owner.leave(self)
+                raise IntakeClosed
         if self.version is None:
             if self._monotonic() >= self._pages_until and self._stream_list():
                 return

@@ -182,6 +182,12 @@ class KubernetesSource(Source):
         """Return the next place in the order of the source, for all its threads."""
         return self._epoch, next(self._numbers)
 
+    def leave(self, reflector: Reflector) -> None:
+        """Follow the cluster without a reflector."""
+        with self._lock:
+            self.reflectors = [each for each in self.reflectors if each is not reflector]
+        self.changed()
+
     def changed(self) -> None:
         """Emit an event for the cluster if its state changed, or what can be listed and was listed completely."""
         state = self._state()
@@ -337,9 +343,11 @@ class KubernetesSource(Source):
             watch_timeout=group.watch_timeout,
             backoff_max=group.backoff_max,
         )
+        listed = self._target.listed() if group.watch else []
+        first = dict(reversed(listed))
         return [
-            Reflector(resource, namespace, self._connection, settings, self)
-            for resource, namespace in (self._target.listed() if group.watch else ())
+            Reflector(resource, namespace, self._connection, settings, self, is_first=namespace == first[resource])
+            for resource, namespace in listed
         ]
 
 

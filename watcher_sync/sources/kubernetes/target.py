@@ -76,11 +76,19 @@ class ListingRequest(msgspec.Struct, frozen=True, kw_only=True):
 def list_all(connection: ApiConnection, request: ListingRequest, *, deadline: float) -> Iterator[ListingPart]:
     """List one target after the other, page by page; the cluster's errors become failures of parts.
 
+    A kind that proves to have no namespaces is listed once.
+
     :param deadline: ``time.monotonic()`` after which no request is sent.
     """
+    whole: set[Resource] = set()
     for resource, namespace in request.targets:
+        if resource in whole:
+            continue
         try:
-            yield from _list_target(connection, request, resource, namespace, deadline)
+            for part in _list_target(connection, request, resource, namespace, deadline):
+                if not part.resource.namespaced:
+                    whole.add(resource)
+                yield part
         except NotServed:
             yield ListingPart(resource=resource, namespace=namespace, begins=True, ends=True, unserved=True, requests=1)
         except KubernetesError as exc:

@@ -136,7 +136,7 @@ def behind_of(row: SourceRow, now: datetime.datetime, *, stale_after: float) -> 
 
 
 def problem_of(row: SourceRow, now: datetime.datetime, *, stale_after: float, idle_after: float = 0) -> str:
-    """Why a source is stale, in one line; empty while it is fresh.
+    """Why a source is stale, in one line; empty while it is not.
 
     :param stale_after: seconds without a connection, or without news from the engine, that are borne.
     :param idle_after: seconds without an event that are borne; 0: as many as there may be.
@@ -148,12 +148,17 @@ def problem_of(row: SourceRow, now: datetime.datetime, *, stale_after: float, id
     if row.state == STOPPED:  # everything is read, or the engine has ended: no more reports follow
         return ""
     if row.state != CONNECTED:
-        if (down := (now - row.since).total_seconds()) > stale_after:
-            return f"{row.state} for {down:.0f} s" + (f": {row.detail}" if row.detail else "")
-        return ""
+        return disconnection_of(row, now) if (now - row.since).total_seconds() > stale_after else ""
     if idle_after and (silent := (now - (row.last_event_at or row.since)).total_seconds()) > idle_after:
         return f"connected, but no event for {silent:.0f} s"
     return ""
+
+
+def disconnection_of(row: SourceRow, now: datetime.datetime) -> str:
+    """Why a source has no connection, and so is not fresh, in one line; empty while it has one, or needs none."""
+    if row.state in (CONNECTED, STOPPED, REMOVED):
+        return ""
+    return f"{row.state} for {(now - row.since).total_seconds():.0f} s" + (f": {row.detail}" if row.detail else "")
 
 
 class InventoryRow(msgspec.Struct, frozen=True, kw_only=True):

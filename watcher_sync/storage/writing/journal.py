@@ -128,11 +128,16 @@ def read_head(connection: sa.Connection, tables: Tables) -> int:
 
 
 def lock_head(connection: sa.Connection, tables: Tables) -> None:
-    """Lock the head's row until the connection's transaction ends: no other writer commits meanwhile.
+    """Lock the head until the connection's transaction ends: no other writer commits meanwhile.
+
+    In PostgreSQL each version of a row has a queue of its own. Later writers would overtake one that waits for the
+    row, and its time limit would begin again with each version. The table has one queue, also for an engine's swap.
 
     :raises DatabaseUnavailable: the journal has no head.
     """
     head: Any = tables.journal_head
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"LOCK TABLE {head.name} IN SHARE ROW EXCLUSIVE MODE")
     if connection.execute(sa.update(head).values(seq=head.c.seq)).rowcount != 1:
         raise DatabaseUnavailable("the journal has no head; run db_sync")
 

@@ -56,7 +56,8 @@ def pod_status(obj: Object, phase: str, *, ready: bool, restarts: int = 0, waiti
     if waiting:
         state = {"waiting": {"reason": waiting, "message": "back-off 10s restarting failed container"}}
     elif phase in ("Succeeded", "Failed"):
-        state = {"terminated": {"exitCode": int(phase == "Failed"), "reason": phase}}
+        failed = phase == "Failed"
+        state = {"terminated": {"exitCode": int(failed), "reason": "Error" if failed else "Completed"}}
     status = "True" if ready else "False"
     return {
         "phase": phase,

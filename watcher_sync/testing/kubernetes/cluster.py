@@ -23,8 +23,9 @@ from watcher_sync.testing.kubernetes.writes import FOREGROUND, ORPHAN, Writes
 class Collector:
     """The garbage collector: deletes or releases the objects of a deleted owner. Runs under the store's lock.
 
-    Background: objects are deleted after their owner. Foreground: they are deleted first, and the owner after the last
-    of them. Orphan: they lose the reference and remain. A deleted namespace deletes all of its objects.
+    Background: objects are deleted after their owner. Foreground: they are deleted first, each in the foreground too,
+    and the owner after the last of them. Orphan: they lose the reference and remain. A deleted namespace deletes its
+    pods first, and its other objects after the last of them, as since Kubernetes 1.33.
     """
 
     def __init__(self, store: Store, writes: Writes) -> None:
@@ -57,12 +58,15 @@ class Collector:
                 self._orphan(item)
             self._take_off(owner, ORPHAN)
         elif FOREGROUND in finalizers:
-            self._writes.delete_all(item for item in dependents if not item.deleting)
+            for item in dependents:
+                if not item.deleting:
+                    self._writes.delete(item, None if item.resource == PODS else {"propagationPolicy": "Foreground"})
             if not dependents:
                 self._take_off(owner, FOREGROUND)
         elif owner.resource == NAMESPACES and "kubernetes" in finalizers:
             inside = [item for item in everything if item.namespace == owner.name]
-            self._writes.delete_all(item for item in inside if not item.deleting)
+            pods = [item for item in inside if item.resource == PODS]
+            self._writes.delete_all(item for item in pods or inside if not item.deleting)
             if not inside:
                 self._take_off(owner, "kubernetes")
 

@@ -95,6 +95,11 @@ def forbidden(what: str = "") -> ApiError:
     return ApiError(403, "Forbidden", f'forbidden: User "system:anonymous" cannot get path {what}'.rstrip())
 
 
+def terminating(namespace: str) -> ApiError:
+    """A creation in a namespace that is being deleted."""
+    return ApiError(403, "Forbidden", f"unable to create new content in namespace {namespace}: it is being terminated")
+
+
 def continue_expired() -> ApiError:
     """A page of a list whose snapshot is no more."""
     return ApiError(

@@ -22,6 +22,7 @@ from watcher_sync.testing.kubernetes.resources import (
     DAEMON_SETS,
     DEPLOYMENTS,
     JOBS,
+    NAMESPACES,
     NODES,
     PODS,
     REPLICA_SETS,
@@ -207,7 +208,7 @@ class Workloads:
 
     def _make_pod(self, owner: Object, name: str, labels: Mapping[str, str] | None = None, *, node: str = "") -> None:
         namespace = owner["metadata"]["namespace"]
-        if self._store.find(PODS, namespace, name) is None:
+        if self._store.find(PODS, namespace, name) is None and not self._store.get(NAMESPACES, "", namespace).deleting:
             self._writes.create(PODS, namespace, pod_of(owner, name, labels, node=node))
 
     def _status(self, item: Item, obj: Object, **status: Any) -> None:

@@ -53,8 +53,8 @@ class Writes:
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
     def create(self, resource: ResourceType, namespace: str, obj: Object, *, keep_status: bool = False) -> Item:
-        """:raises ApiError: 400 for an object that does not fit the path, 404 for a namespace that is not
-        there, 409 for a name that is taken, 422 for no name at all."""
+        """:raises ApiError: 400 for an object that does not fit the path, 403 for a namespace that is being
+        deleted, 404 for one that is not there, 409 for a name that is taken, 422 for no name at all."""
         self._check_kind(resource, obj)
         metadata = dict(obj.get("metadata") or {})
         if resource.namespaced:
@@ -77,8 +77,8 @@ class Writes:
             made.pop("status", None)
         _default(resource, made)
         with self._store.changed:
-            if resource.namespaced and self._store.find(NAMESPACES, "", namespace) is None:
-                raise errors.not_found(NAMESPACES, namespace)
+            if resource.namespaced and self._store.get(NAMESPACES, "", namespace).deleting:
+                raise errors.terminating(namespace)
             if self._store.find(resource, metadata.get("namespace", ""), metadata["name"]) is not None:
                 raise errors.already_exists(resource, metadata["name"])
             return self._store.put(resource, made)

@@ -310,6 +310,34 @@ def test_a_workload_that_is_not_there_keeps_its_entries_and_its_level_until_it_i
     assert replica_set == "rs-vdu1"
 
 
+def test_pods_of_a_workload_that_is_being_deleted_go_without_a_change(world):
+    replica_set = scaled(world, "a", "b")
+    sync = Sync(world, registered())
+    sync()
+    before = sync.vnf
+    world.deployment(replicas=2, deleted_at=NOON)
+    world.pod("a", replica_set, deleted_at=NOON)
+    observation = sync()
+    assert results(observation) == {"VDU1": "UNRESOLVED"}
+    assert sync.vnf.vdu_results["VDU1"]["detail"] == "the Deployment vdu1 is being deleted"
+    for field in ("vnfc_resource_info", "vnfc_info", "scale_level", "observed", "workload_uids"):
+        assert getattr(sync.vnf, field) == getattr(before, field), field
+
+
+def test_places_that_waited_for_a_pod_are_shown_again_when_the_workload_is_gone(world):
+    replica_set = scaled(world, "a", "b", "c")
+    sync = Sync(world, registered())
+    sync()
+    before = sync.vnf
+    world.pod("a", replica_set, deleted_at=NOON)
+    world.gone("uid-c")
+    assert results(sync()) == {"VDU1": "SETTLING"}
+    world.gone("d-vdu1", "workload")
+    assert results(sync()) == {"VDU1": "UNRESOLVED"}
+    for field in ("vnfc_resource_info", "vnfc_info", "vacant", "scale_level"):
+        assert getattr(sync.vnf, field) == getattr(before, field), field
+
+
 def test_through_a_rollout_with_surge_the_level_waits_and_the_ids_stay(world):
     old = scaled(world, "a", "b")
     sync = Sync(world, registered())

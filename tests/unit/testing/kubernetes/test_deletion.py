@@ -8,6 +8,9 @@ import pytest
 from tests.unit.testing.kubernetes.conftest import DEPLOYMENTS, PODS, Client
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import bare_pods, deployment, pod
+from watcher_sync.testing.kubernetes.resources import DEPLOYMENTS as DEPLOYMENT_TYPE
+from watcher_sync.testing.kubernetes.resources import PODS as POD_TYPE
+from watcher_sync.testing.kubernetes.resources import REPLICA_SETS
 
 
 def test_a_pod_on_a_node_is_terminating_until_its_kubelet_is_done(server: KubernetesServer, api: Client) -> None:
@@ -62,6 +65,34 @@ def test_what_is_owned_goes_or_stays_as_the_policy_says(
     assert api("GET", f"{DEPLOYMENTS}/x").status == 404
     assert len(server.pods()) == left
     assert [item["metadata"].get("ownerReferences") for item in server.objects("ReplicaSet")] == [[]] * (left // 2)
+
+
+def removed(server: KubernetesServer) -> list[str]:
+    """Settle. Return the kinds of the objects that are removed, in their order."""
+    before = server.store.version
+    server.cluster.settle()
+    events = [e for each in (DEPLOYMENT_TYPE, REPLICA_SETS, POD_TYPE) for e in server.store.events_after(each, before)]
+    return [e.last.resource.kind for e in sorted(events, key=lambda e: e.version) if e.new is None]
+
+
+def test_in_the_foreground_pods_go_before_their_set_and_that_before_its_deployment(server: KubernetesServer) -> None:
+    server.create(deployment("x", replicas=2))
+    server.cluster.settle()
+    server.delete("Deployment", "x", propagationPolicy="Foreground")
+    assert removed(server) == ["Pod", "Pod", "ReplicaSet", "Deployment"]
+
+
+def test_of_a_deleted_namespace_the_pods_go_first_and_are_not_replaced(server: KubernetesServer) -> None:
+    server.create(deployment("x", replicas=2, namespace="doomed"))
+    server.cluster.settle()
+    server.delete("Namespace", "doomed")
+    assert sorted(removed(server)[2:]) == ["Deployment", "ReplicaSet"]
+
+
+def test_a_namespace_that_is_being_deleted_takes_nothing_new(server: KubernetesServer, api: Client) -> None:
+    server.create(pod("a", namespace="doomed"))
+    server.delete("Namespace", "doomed")
+    assert api("POST", "/api/v1/namespaces/doomed/pods", pod("b", namespace="doomed")).status == 403
 
 
 def test_a_namespace_takes_along_what_is_in_it(server: KubernetesServer, api: Client) -> None:

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The strip of sources: fresh, late or dead.
 //
-// Fresh and not is the API's word ([monitoring] stale_after). A source that is not fresh is late while its
-// connection stands or its engine still tells of it, and dead when neither does. A removed source is late.
+// Fresh and not is the API's word. A source that is not fresh is late while it is connected or starts, and dead
+// otherwise. A removed source is late.
 import { html, Pure, Trouble } from "./html.js";
 import { count, number, span } from "./format.js";
 
 export function condition(source) {
-  if (source.state === "failed") return "dead";
-  if (source.state === "removed") return "late";
-  if (source.fresh) return source.state === "connected" || source.state === "stopped" ? "fresh" : "late";
-  return source.state === "connected" ? "late" : "dead";
+  if (source.fresh && source.state !== "removed") return "fresh";
+  return ["connected", "starting", "removed"].includes(source.state) ? "late" : "dead";
 }
 
 class Source extends Pure {

@@ -255,6 +255,7 @@ def _create_kubernetes_kinds() -> None:
         sa.Column("updated_replicas", sa.BigInteger()),
         sa.Column("generation", sa.BigInteger()),
         sa.Column("observed_generation", sa.BigInteger()),
+        sa.Column("deleted_at", UtcDateTime()),
         sa.Column("labels", JsonDocument()),
         sa.Column("created_at", UtcDateTime()),
         sa.Column("resource_version", sa.String(length=255)),
