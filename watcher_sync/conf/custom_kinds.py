@@ -20,8 +20,9 @@ KINDS = cfg.MultiStrOpt(
 A kind of objects to follow as custom objects, such as those of a CustomResourceDefinition. Repeat the option for each
 kind.
 
-The value is ``group/version/Kind`` (``version/Kind`` in the core group), and any number of ``name=path``, separated by
-white space. It may go on in the next line if that begins with white space. These names have a meaning:
+The value is ``group/Kind`` or ``group/version/Kind`` (``version/Kind`` in the core group), and any number of
+``name=path``, separated by white space. It may go on in the next line if that begins with white space. Without a
+version, the source takes one that the cluster serves, the preferred one first. These names have a meaning:
 
 * ``state``: the path of its state, such as ``state=.status.phase``.
 * ``owner``: the path of the uid of its owner. Default: the owner reference with ``controller: true``.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entries of the option ``kinds``: which kind of a cluster becomes custom objects, and the paths of their values.
 
-An entry is ``group/version/Kind`` and any number of ``name=path``. A path is a subset of JSONPath. It has members
-(``.status.phase``, ``["a key"]``), indexes (``[0]``) and filters (``[?type=="Ready"]``). A filter takes the first
-object of a list whose member is that text. It may be written as in the printer columns of Kubernetes
+An entry is ``group/Kind`` or ``group/version/Kind``, and any number of ``name=path``. A path is a subset of JSONPath.
+It has members (``.status.phase``, ``["a key"]``), indexes (``[0]``) and filters (``[?type=="Ready"]``). A filter takes
+the first object of a list whose member is that text. It may be written as in the printer columns of Kubernetes
 (``[?(@.type=="Ready")]``).
 
 Guaranteed: reading a path raises nothing, whatever the document is. A value that is missing, too large or nested too
@@ -28,7 +28,9 @@ _MAX_NAME_CHARS: Final = 200
 _MAX_PROPERTIES: Final = 64
 _MAX_NAME_BYTES: Final = 72
 """Of a property's name in JSON, with its quotes, colon and comma."""
-_NAMED: Final = re.compile(r"(?:(?P<group>[a-z0-9.-]+)/)?(?P<version>v[0-9][a-z0-9]*)/(?P<kind>[A-Z][A-Za-z0-9]*)")
+_NAMED: Final = re.compile(
+    r"(?=.*/)(?:(?P<group>(?!v[0-9][a-z0-9]*/)[a-z0-9.-]+)/)?(?:(?P<version>v[0-9][a-z0-9]*)/)?(?P<kind>[A-Z][A-Za-z0-9]*)"
+)
 _STEP: Final = re.compile(
     r"""\.(?P<member>[A-Za-z_][\w-]*)|\[(?P<index>[0-9]{1,6})\]|\[(?:"(?P<key>[^"]+)"|'(?P<quoted>[^']+)')\]"""
     r"""|\[\?(?P<opened>\(@\.)?(?P<tested>[A-Za-z_][\w-]*)\s*==\s*(?:"(?P<text>[^"]*)"|'(?P<single>[^']*)')(?(opened)\))\]"""
@@ -90,6 +92,7 @@ class CustomKind(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     """Empty for the core group."""
     version: str
+    """Empty: one that the server has."""
     kind: str
     state: ObjectPath | None = None
     owner: ObjectPath | None = None
@@ -120,9 +123,12 @@ def title_of(group: str, kind: str) -> str:
 
 
 def split_name(name: str) -> tuple[str, str, str] | None:
-    """Group, version and kind of ``group/version/Kind`` (``version/Kind`` in the core group); None for all else."""
+    """Group, version and kind of ``group/version/Kind``, ``group/Kind`` or ``version/Kind``; None for all else.
+
+    A first part such as ``v1`` is a version of the core group.
+    """
     match = _NAMED.fullmatch(name) if len(name) <= _MAX_NAME_CHARS else None
-    return None if match is None else (match["group"] or "", match["version"], match["kind"])
+    return None if match is None else (match["group"] or "", match["version"] or "", match["kind"])
 
 
 def parse_entry(entry: str) -> CustomKind:
@@ -130,7 +136,7 @@ def parse_entry(entry: str) -> CustomKind:
     name = (entry.split() or [""])[0]
     named = split_name(name)
     if named is None:
-        raise ValueError(f"{name!r} is not group/version/Kind")
+        raise ValueError(f"{name!r} is neither group/Kind nor group/version/Kind")
     entry = entry.strip()
     paths: dict[str, ObjectPath] = {}
     place = len(name)

@@ -91,6 +91,69 @@ def test_a_kind_that_goes_away_takes_its_objects_along_and_may_come_back(engine:
             wait_until(lambda: not source.status().detail)
 
 
+def following_lines(caplog: Any) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.levelname == "INFO" and "following" in r.getMessage()]
+
+
+def test_a_version_that_ceases_costs_a_kind_without_one_nothing(engine: Engine, tmp_path: Path, caplog: Any) -> None:
+    caplog.set_level("INFO")
+    with KubernetesServer() as server:
+        old = server.register("a.example", "v1beta1", "athings", "Thing")
+        server.load(
+            [{**thing("one"), "apiVersion": "a.example/v1beta1"}, {**thing("two"), "apiVersion": old.api_version}]
+        )
+        with following(server, tmp_path, engine, kinds=["a.example/Thing state=.status.phase"]) as source:
+            before = [(e.id, e.resource_version) for e in engine.snapshot().all("custom_object")]
+            serve(server)  # v1
+            server.unserve(old)
+            wait_until(
+                lambda: (
+                    [r.path for r in server.requests.last() if r.verb == "watch"][-1] == "/apis/a.example/v1/athings"
+                )
+            )
+            wait_until(lambda: engine.types("thing.a.example").count("listed") == 2)
+            assert [(e.id, e.resource_version) for e in engine.snapshot().all("custom_object")] == before
+            server.patch("athings", "one", {"status": {"phase": "Failed"}})
+            wait_until(lambda: things(engine) == [("a.example", "one", "Failed"), ("a.example", "two", "Ready")])
+            assert engine.types("thing.a.example") == ["added", "added", "listed", "listed", "modified"]
+            wait_until(lambda: not source.status().detail)
+    names = ["source edge: athings: following version v1beta1", "source edge: athings: following version v1"]
+    assert following_lines(caplog) == names
+
+
+def test_a_named_version_that_ceases_deletes_nothing_and_says_which_are_served(engine: Engine, tmp_path: Path) -> None:
+    with KubernetesServer() as server:
+        old = server.register("a.example", "v1", "athings", "Thing")
+        server.create(thing("one"))
+        with following(server, tmp_path, engine, kinds=KINDS[:1], stale_after=1.0) as source:
+            server.register("a.example", "v2", "athings", "Thing")
+            server.unserve(old)
+            reason = "Thing: the server does not serve the kind Thing in /apis/a.example/v1, but in v2"
+            wait_until(lambda: source.status().detail == reason)
+            wait_until(lambda: engine.snapshot().get("cluster", "edge").unlisted)
+            assert things(engine) == [("a.example", "one", "Ready")]
+            serve(server)
+            server.create(thing("two"))
+            wait_until(lambda: things(engine) == [("a.example", "one", "Ready"), ("a.example", "two", "Ready")])
+        assert "absent" not in engine.types("thing.a.example")
+
+
+def test_a_kind_without_a_version_takes_the_preferred_one_that_has_it(
+    engine: Engine, tmp_path: Path, caplog: Any
+) -> None:
+    caplog.set_level("INFO")
+    with KubernetesServer() as server:
+        server.register("a.example", "v3", "more", "More")
+        for version in ("v1", "v2beta1", "v2"):
+            server.register("a.example", version, "athings", "Thing")
+        server.create(thing("one"))
+        with following(server, tmp_path, engine, kinds=["a.example/Thing"], resources=["pods", "a.example/More"]):
+            wait_until(lambda: len(things(engine)) == 1)
+    assert sorted(following_lines(caplog)) == [
+        "source edge: athings: following version v2", "source edge: more: following version v3",
+    ]  # fmt: skip
+
+
 def test_a_kind_that_went_away_unseen_deletes_nothing_by_itself(engine: Engine, tmp_path: Path) -> None:
     """The delete guard of the reconciliation decides about what discovery lacks."""
     with KubernetesServer() as server:
@@ -124,7 +187,7 @@ def test_the_log_says_once_that_a_kind_is_not_served(engine: Engine, tmp_path: P
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"kinds": ["Thing"]}, "kinds: 'Thing' is not group/version/Kind"),
+        ({"kinds": ["Thing"]}, "kinds: 'Thing' is neither group/Kind nor group/version/Kind"),
         ({"kinds": [*KINDS, "a.example/v2/Thing"]}, "kinds: Thing.a.example is given twice"),
         ({"kinds": ["v1/Pod"]}, "kinds: Pod is a pod or a workload, which resources names"),
         (

@@ -249,7 +249,7 @@ def test_the_delete_guard_refuses_a_deletion_of_sixty_percent_until_it_is_allowe
     site.reconcile()
     scale(server, 4)
     report = site.reconcile()
-    assert (report.deleted, report.refused_deletes) == (0, {"pod": 6})
+    assert (report.deleted, report.refused_deletes) == (0, {"Pod": 6})
     assert len(list(site.model.all("pod"))) == 10
     assert sum(d.kind == "pod" and d.field == "" for d in site.drifts()) == 6
     assert site.reconcile(allow_deletes=True).deleted == 6
@@ -283,7 +283,7 @@ def test_another_cluster_with_the_same_names_replaces_nothing(tmp_path: Path, se
         before = site.objects()
         other.kubeconfig(tmp_path / "kubeconfig-edge")
         report = site.reconcile()
-        assert report.refused_deletes == {"pod": 5, "workload": 4}
+        assert report.refused_deletes == {"Pod": 5, "Deployment": 1, "ReplicaSet": 1, "StatefulSet": 1, "DaemonSet": 1}
         assert site.objects() == before
         site.close()
 

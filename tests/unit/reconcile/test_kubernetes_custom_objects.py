@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.clusters import Installation, one_vdu
+from watcher_sync.sources.kubernetes import lister_watcher
 from watcher_sync.testing.kubernetes import KubernetesServer, internal_error
 from watcher_sync.testing.kubernetes.builders import deployment
 
@@ -53,7 +54,7 @@ def test_an_empty_model_is_filled_and_a_second_run_writes_nothing(site: Installa
     assert names(site) == ALL
     head = site.head()
     report = site.reconcile()
-    assert (report.differences, report.sizes["custom_object"], site.head()) == ((), 5, head)
+    assert (report.differences, report.sizes["Thing.b.example"], site.head()) == ((), 4, head)
 
 
 def test_what_came_changed_and_went_is_healed_and_is_a_drift_by_field(site: Installation, server: KubernetesServer):
@@ -89,25 +90,99 @@ def test_a_kind_that_is_not_served_is_gone(site: Installation, server: Kubernete
     """Its group has no other kind, so that discovery answers 404."""
     site.reconcile()
     server.unregister("athings")
-    report = site.reconcile()
+    report = site.reconcile(allow_deletes=True)
     assert (report.complete, report.deleted, names(site)) == (True, 1, ALL[1:])
 
 
 def test_a_kind_that_its_group_does_not_list_is_gone(site: Installation, server: KubernetesServer):
     site.reconcile()
     server.register("a.example", "v1", "more", "More")
+    server.register("a.example", "v2", "more", "More")
     server.unregister("athings")
-    report = site.reconcile()
+    report = site.reconcile(allow_deletes=True)
     assert (report.complete, report.deleted, names(site)) == (True, 1, ALL[1:])
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_a_kind_that_another_version_serves_is_not_gone(site: Installation, server: KubernetesServer, is_listed: bool):
+    """:param is_listed: another kind of the group is served at the old version."""
+    site.reconcile()
+    server.register("a.example", "v2", "athings", "Thing")
+    server.register("a.example", "v1beta1", "athings", "Thing")
+    if is_listed:
+        server.register("a.example", "v1", "more", "More")
+    server.unserve(server.registry.by_path("a.example", "v1", "athings"))
+    report = site.reconcile(allow_deletes=True)
+    reason = "the server does not serve the kind Thing in /apis/a.example/v1, but in v2, v1beta1"
+    assert (report.complete, report.deleted, names(site)) == (False, 0, ALL)
+    assert report.failures == {"Thing": reason}
+    site.conf.set_override("kinds", ["a.example/Thing state=.status.phase size=.spec.size"], group="source_edge")
+    report = site.reconcile(allow_deletes=True)
+    assert (report.complete, report.differences, names(site)) == (True, (), ALL)
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [("/apis/a.example", 403), ("/apis/a.example", 503), ("/apis/a.example/v2", 503), ("/apis/a.example/v2", 404)],
+)
+def test_a_kind_is_not_gone_while_the_server_does_not_say_which_versions_have_it(
+    site: Installation, server: KubernetesServer, path: str, code: int
+):
+    site.reconcile()
+    server.register("a.example", "v2", "more", "More")
+    server.unserve(server.registry.by_path("a.example", "v1", "athings"))
+    fault = server.fail(internal_error(code), when=lambda request: request.path == path, count=None)
+    report = site.reconcile(allow_deletes=True)
+    assert (report.complete, report.deleted, names(site)) == (False, 0, ALL)
+    assert str(code) in report.failures["Thing"]
+    fault.stop()
+    assert site.reconcile(allow_deletes=True).deleted == 1
+
+
+def test_a_kind_of_the_core_group_is_never_gone(tmp_path: Path, server: KubernetesServer):
+    site = Installation(tmp_path, {"edge": server}, kinds=["v1/ConfigMap"])
+    server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"}})
+    site.reconcile()
+    server.unserve(server.registry.named("configmaps"))
+    report = site.reconcile(allow_deletes=True)
+    assert (report.deleted, names(site)) == (0, ["map"])
+    assert report.failures == {"ConfigMap": "the server does not serve the kind ConfigMap in /api/v1"}
+    site.close()
 
 
 def test_the_delete_guard_refuses_what_discovery_lacks(site: Installation, server: KubernetesServer):
     site.reconcile()
     server.unregister("bthings")
     report = site.reconcile()
-    assert (report.deleted, report.refused_deletes, names(site)) == (0, {"custom_object": 4}, ALL)
+    assert (report.deleted, report.refused_deletes, names(site)) == (0, {"Thing.b.example": 4}, ALL)
     report = site.reconcile(allow_deletes=True)
     assert (report.deleted, names(site)) == (4, ["one"])
+
+
+def test_the_delete_guard_counts_each_custom_kind_by_itself(site: Installation, server: KubernetesServer):
+    """One of five custom objects is 20 percent of all of them, and all of its kind."""
+    site.reconcile()
+    server.unregister("athings")
+    server.delete("bthings", "other-0")
+    server.delete("Deployment", "vdu1")
+    server.create(thing("other-9", "b.example"))
+    server.create(deployment("vdu2", replicas=1))
+    server.cluster.settle()
+    report = site.reconcile()
+    assert report.refused_deletes == {"Thing.a.example": 1, "Pod": 1, "Deployment": 1, "ReplicaSet": 1}
+    assert names(site) == ["one", "other-1", "other-2", "other-3", "other-9"]
+    assert report.refused_share("Thing.a.example") == "1 of 1"
+
+
+def test_a_refused_custom_kind_holds_no_sync_of_a_vnf_instance_back(site: Installation, server: KubernetesServer):
+    site.reconcile()
+    site.register("v1", one_vdu())
+    server.unregister("bthings")
+    server.cluster.scale("Deployment", "vdu1", 2)
+    server.cluster.settle()
+    report = site.reconcile()
+    assert report.refused_deletes == {"Thing.b.example": 4}
+    assert site.vnf("v1").scale_level == {"vdu1_aspect": 1}
 
 
 def test_a_kind_of_a_cluster_that_is_followed_in_part_is_gone_whatever_its_namespaces(
@@ -140,3 +215,33 @@ def test_the_sync_of_a_vnf_instance_lists_no_custom_objects(site: Installation, 
     assert server.requests.count("list", "pods") == 1
     assert server.requests.count(resource="athings") == 0
     assert names(site) == ALL
+
+
+def test_an_object_that_is_too_large_is_named_and_not_gone(
+    site: Installation, server: KubernetesServer, monkeypatch: pytest.MonkeyPatch
+):
+    site.reconcile()
+    monkeypatch.setattr(lister_watcher, "MAX_ANSWER_BYTES", 20_000)
+    server.patch("athings", "one", {"spec": {"size": "x" * 20_000}})
+    server.create(thing("two"))
+    large = thing("large") | {"spec": {"size": "x" * 20_000}}
+    server.create(large)
+    uids = [server.get("athings", name)["metadata"]["uid"] for name in ("one", "large")]
+    report = site.reconcile()
+    assert (report.complete, report.deleted, names(site)) == (True, 0, [*ALL, "two"])
+    names_of = dict(zip(uids, ("one", "large"), strict=True))
+    assert report.unknown == {
+        f"Thing.a.example {uid}": f"default/{name} has more than 20000 bytes" for uid, name in names_of.items()
+    }
+    assert site.reconcile().differences == ()
+    server.delete("athings", "one")
+    assert site.reconcile(allow_deletes=True).deleted == 1
+
+
+def test_large_objects_are_listed_in_smaller_pages(
+    site: Installation, server: KubernetesServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(lister_watcher, "MAX_ANSWER_BYTES", 20_000)
+    server.load(thing(f"large-{number}") | {"spec": {"size": "x" * 9_000}} for number in range(9))
+    assert site.reconcile().complete
+    assert len(names(site)) == 14

@@ -322,7 +322,7 @@ def test_while_the_brake_holds_deletions_no_instance_gets_the_pods_of_both_sides
     server.cluster.scale("Deployment", "other", 0)
     server.cluster.settle()
     report = site.reconcile()
-    assert report.refused_deletes == {"pod": 10}
+    assert report.refused_deletes == {"Pod": 10}
     assert {pod.id for pod in site.model.all("pod")} == pods
     assert site.vnf("v1") == before
     assert "vnf_instance" in {drift.kind for drift in site.drifts()}

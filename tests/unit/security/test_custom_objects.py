@@ -68,5 +68,7 @@ def test_the_status_of_a_custom_object_has_its_kind_and_no_secret(api):
 
 
 def test_an_entry_that_cannot_work_is_named_wherever_it_is_read(conf):  # noqa: F811
-    with pytest.raises(ConfigError, match=r"^\[source_k8s\] kinds: 'Machine' is not group/version/Kind$"):
+    with pytest.raises(
+        ConfigError, match=r"^\[source_k8s\] kinds: 'Machine' is neither group/Kind nor group/version/Kind$"
+    ):
         read_custom_kinds(kinds(conf, "Machine"))

@@ -106,11 +106,11 @@ def test_one_property_that_is_too_large_or_too_deep_costs_only_itself() -> None:
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        ("", "'' is not group/version/Kind"),
-        ("Thing", "'Thing' is not group/version/Kind"),
-        ("a.example/v1", "'a.example/v1' is not group/version/Kind"),
-        ("a.example/v1/ state=.a", "'a.example/v1/' is not group/version/Kind"),
-        (f"{'a' * 200}/v1/Thing", f"'{'a' * 200}/v1/Thing' is not group/version/Kind"),
+        ("", "'' is neither group/Kind nor group/version/Kind"),
+        ("Thing", "'Thing' is neither group/Kind nor group/version/Kind"),
+        ("a.example/v1", "'a.example/v1' is neither group/Kind nor group/version/Kind"),
+        ("a.example/v1/ state=.a", "'a.example/v1/' is neither group/Kind nor group/version/Kind"),
+        (f"{'a' * 200}/v1/Thing", f"'{'a' * 200}/v1/Thing' is neither group/Kind nor group/version/Kind"),
         ("a.example/v1/Thing state", "a.example/v1/Thing: 'state' is not name=path"),
         ("a.example/v1/Thing state=", "a.example/v1/Thing: 'state=' is not name=path"),
         ("a.example/v1/Thing state=status", "a.example/v1/Thing: 'state=status' is not name=path"),
@@ -154,7 +154,25 @@ def test_a_title_has_the_group_where_the_kind_alone_is_no_name() -> None:
     assert [title_of(group, "StatefulSet") for group in ("", "apps", "apps.kruise.io")] == [
         "StatefulSet", "StatefulSet", "StatefulSet.apps.kruise.io",
     ]  # fmt: skip
-    assert split_name("v1/Service") == ("", "v1", "Service")
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("a.example/v1/Thing", ("a.example", "v1", "Thing")),
+        ("a.example/Thing", ("a.example", "", "Thing")),
+        ("apps/Deployment", ("apps", "", "Deployment")),
+        ("vendor.example/Thing", ("vendor.example", "", "Thing")),
+        ("v1.example/v2beta1/Thing", ("v1.example", "v2beta1", "Thing")),
+        ("v1/Service", ("", "v1", "Service")),
+        ("v1/v1/Service", None),
+        ("Service", None),
+        ("/Service", None),
+        ("a.example//Service", None),
+    ],
+)
+def test_a_name_has_a_group_or_a_version_or_both(name: str, found: tuple[str, str, str] | None) -> None:
+    assert split_name(name) == found
 
 
 JSON = st.recursive(

@@ -106,8 +106,8 @@ The account of the source needs the right to list nodes.
         nodes: list[bytes] = []
         for part in list_all(connection, request, deadline=deadline):
             self._requests += part.requests
-            if part.failure is not None:
-                raise CapacityError(f"cluster {target.cluster}: {part.failure}")
+            for failure in filter(None, (part.failure, *part.unread.values())):
+                raise CapacityError(f"cluster {target.cluster}: {failure}")
             if part.begins:
                 nodes.clear()
             nodes += part.objects

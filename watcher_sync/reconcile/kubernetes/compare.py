@@ -55,17 +55,19 @@ class Comparison(msgspec.Struct, kw_only=True):
     """What was not listed completely, and why; see :func:`~watcher_sync.sources.kubernetes.resources.key_of`."""
     found: list[tuple[Divergence, Event]]
     """(what differs, the event that corrects it)."""
+    unknown: Mapping[str, str]
+    """``<kind> <object>`` -> why a listed object could not be read."""
     sizes: Mapping[str, int]
-    """kind -> entities of the model that were compared."""
+    """Kind of object -> entities of the model that were compared."""
     complete: Collection[str]
     """Kinds of the model whose entities were all compared."""
 
     def refused_deletes(self, max_percent: float) -> dict[str, int]:
-        """Return kind -> deletions that the delete guard refuses.
+        """Return kind of object -> deletions that the delete guard refuses.
 
-        :param max_percent: of the entities of one kind that may be lost at once.
+        :param max_percent: of the objects of one kind that may be lost at once.
         """
-        gone = collections.Counter(what.kind for what, _ in self.found if what.gone)
+        gone = collections.Counter(kind_of_object(what) for what, _ in self.found if what.gone)
         lost = losses((what for what, _ in self.found), self.live)
         return {kind: gone[kind] for kind, count in lost.items() if count * 100 > max_percent * self.sizes[kind]}
 
@@ -76,6 +78,8 @@ class _ListedKind(msgspec.Struct, kw_only=True):
     resource: Resource
     namespaces: set[str | None] = msgspec.field(default_factory=set)
     """The namespaces that were listed; None: all of them, or the kind has no namespace."""
+    unread: set[str] = msgspec.field(default_factory=set)
+    """The uids of objects that exist and are too large to be read."""
 
 
 class ClusterComparer:
@@ -128,6 +132,7 @@ class ClusterComparer:
             failures=failures,
             unlisted=unlisted,
             found=found,
+            unknown={f"{part.resource.title} {uid}": why for part in lists for uid, why in part.unread.items()},
             sizes=sizes,
             complete=[
                 "vnf_instance",
@@ -148,17 +153,17 @@ class ClusterComparer:
         live: LiveView,
         listed: Mapping[str, _ListedKind],
     ) -> tuple[list[tuple[Divergence, Event]], dict[str, int]]:
-        """Return the differences with their events, workloads first, and the number of compared entities per kind.
+        """Return the differences with their events, workloads first, and kind of object -> compared entities.
 
         :param known: kind -> what the model had before the listing.
         :param listed: the kinds of objects that were listed completely.
         """
         found: list[tuple[Divergence, Event]] = []
-        sizes: dict[str, int] = collections.Counter()
+        sizes: collections.Counter[str] = collections.Counter()
         for kind in _COMPARED:
             there = {i: f for i, f in live.found[kind].items() if _object_kind(f.entity) in listed}
             before = [e for e in known[kind] if _is_listed(e, listed)]
-            sizes[kind] = len(before)
+            sizes.update(map(_object_kind, before))
             for what in compare(kind, before, there):
                 if what.live is None:
                     assert what.model is not None
@@ -273,6 +278,13 @@ def _object_kind(entity: Entity) -> str:
     return "Pod" if isinstance(entity, Pod) else str(getattr(entity, "kind", None))
 
 
+def kind_of_object(what: Divergence) -> str:
+    """Return the kind by which the delete guard counts an object, such as ``Pod`` or ``Kind.group``."""
+    entity = what.model if what.live is None else what.live.entity
+    assert entity is not None
+    return _object_kind(entity)
+
+
 def _known(base: View, kind: str, cluster: str, namespace: str | None) -> list[Entity]:
     """Return the model's entities of a kind in a cluster, or in one of its namespaces; no custom objects of these."""
     if namespace is None:
@@ -293,11 +305,13 @@ def _list(
     requests = 0
     added: list[tuple[str, str]] = []
     unreadable: str | None = None
+    unread: dict[str, str] = {}
     for part in target.list_objects(connection, namespace, deadline=deadline):
         requests += part.requests
         if part.begins:
             live.forget(added)
-            added, unreadable = [], None
+            added, unreadable, unread = [], None, {}
+        unread |= part.unread
         if unreadable is None:
             try:
                 added += live.add(
@@ -307,9 +321,9 @@ def _list(
                 unreadable = f"an object cannot be read: {exc}"
         if part.ends:
             part.failure = part.failure or unreadable
-            part.objects = ()
+            part.objects, part.unread = (), unread
             lists.append(part)
-            added = []
+            added, unread = [], {}
     return lists, requests
 
 
@@ -325,18 +339,21 @@ def _listed_kinds(lists: Sequence[ListingPart], target: ClusterTarget, namespace
         if resource.title in unknown or (namespace is not None and not resource.namespaced):
             continue
         kind = found.setdefault(_kind_in_model(resource), _ListedKind(resource=resource))
+        kind.unread |= listed.unread.keys()
         kind.namespaces.add(listed.namespace if resource.namespaced and not listed.unserved else None)
     return found
 
 
 def _is_listed(entity: Entity, listed: Mapping[str, _ListedKind]) -> bool:
-    """Whether the listings would contain the entity if it existed."""
+    """Whether the listings would contain the entity if it existed, and could read it."""
     kind = listed.get(_object_kind(entity))
-    return kind is not None and (None in kind.namespaces or getattr(entity, "namespace", None) in kind.namespaces)
+    if kind is None or entity.id in kind.unread:
+        return False
+    return None in kind.namespaces or getattr(entity, "namespace", None) in kind.namespaces
 
 
 def losses(found: Iterable[Divergence], live: View) -> dict[str, int]:
-    """Return kind -> entities that are gone and not replaced, for the delete guard.
+    """Return kind of object -> entities that are gone and not replaced, for the delete guard.
 
     A pod that another pod of the same controller replaces is no loss, so a rollout never trips the guard. The
     controller's uid (ownerReference) identifies the place, and the controller has to exist on both sides. Names do not
@@ -352,11 +369,11 @@ def losses(found: Iterable[Divergence], live: View) -> dict[str, int]:
             assert what.model is not None
             place = _controller(what.model, live)
             if place is None:
-                lost[what.kind] += 1
+                lost[kind_of_object(what)] += 1
             else:
-                gone[what.kind, place] += 1
+                gone[kind_of_object(what), place] += 1
         elif what.model is None and (place := _controller(what.live.entity, live)) is not None:
-            new[what.kind, place] += 1
+            new[kind_of_object(what), place] += 1
     for key, count in gone.items():
         lost[key[0]] += max(count - new[key], 0)
     return {kind: count for kind, count in lost.items() if count}

@@ -8,8 +8,8 @@ A run compares the cluster with the model and writes what notifications lost::
 A VNF instance drifted if its evaluation on the listing differs from what is stored. A run syncs each drifted instance
 under its lease, from what the tables say then.
 
-If the delete guard refuses the deletions of a kind, the run creates no entity of that kind and syncs no VNF instance.
-Gone and new entities are often the two sides of one replacement, so the model would count both.
+The delete guard counts each kind of object by itself. If it refuses deletions, the run creates no object of that kind.
+If the kind is no custom one, the run syncs no VNF instance. Gone and new objects are often sides of one replacement.
 
 If nothing differs, a run writes only the time of the full sync in the source's status.
 """
@@ -40,7 +40,7 @@ from watcher_sync.handlers.vnf import KIND, VnfHandler
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.vnf.evaluation import Observation, VnfSyncReport, unknown_in
 from watcher_sync.reconcile.base import Context, Reconciler, Report
-from watcher_sync.reconcile.kubernetes.compare import ClusterComparer, Comparison
+from watcher_sync.reconcile.kubernetes.compare import ClusterComparer, Comparison, kind_of_object
 from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync, reported, vnf_differences
 from watcher_sync.reconcile.repair import Healer
 from watcher_sync.sources.kubernetes.source import cluster_targets
@@ -140,6 +140,7 @@ class KubernetesReconciler(Reconciler):
             requests=comparison.requests,
             seconds=time.monotonic() - began,
             failures=comparison.failures,
+            unknown=comparison.unknown,
         )
 
     def sync_now(self, entity_id: str, *, dry_run: bool, actor: Actor | None = None) -> VnfSyncReport:
@@ -202,14 +203,14 @@ class KubernetesReconciler(Reconciler):
     ) -> tuple[int, int]:
         """Write the differences that policy and delete guard allow. Return how many were written, and deleted.
 
-        :param refused: kinds whose deletions are refused; their creations wait, too.
+        :param refused: kinds of objects whose deletions are refused; their creations wait, too.
         """
         written, deleted = self._healer.heal(
             [
                 (what, event)
                 for what, event in comparison.found
                 if policy.get(what.kind, HEAL) == HEAL
-                and not (what.kind in refused and None in (what.model, what.live))
+                and not (None in (what.model, what.live) and kind_of_object(what) in refused)
             ],
             since=comparison.since,
         )
@@ -239,7 +240,8 @@ class KubernetesReconciler(Reconciler):
         policy: str,
     ) -> int:
         """Sync the instances if the policy allows it. Return how many changed."""
-        if policy != HEAL or refused:
+        custom = {resource.title for resource in target.resources if resource.custom}
+        if policy != HEAL or not custom.issuperset(refused):
             return 0
         return sum(self._sync_one(vnf, target, comparison) for vnf, _ in drifted)
 

@@ -51,6 +51,10 @@ class TransportError(KubernetesError):
     """The server did not answer, its answer was cut off, or the answer is malformed."""
 
 
+class TooLarge(TransportError):
+    """An answer, or an event of a watch, has more bytes than the client takes."""
+
+
 class TimedOut(TransportError):
     """No byte arrived within the read timeout."""
 
@@ -104,7 +108,7 @@ def api_error(body: bytes, *, code: int = 0, retry_after: str | None = None) -> 
 
 
 class NotServed(KubernetesError):
-    """The server answered that it does not have this kind."""
+    """The server answered that it does not have this kind, at any version."""
 
 
 class ApiConnection:
@@ -147,7 +151,7 @@ class ApiConnection:
         """Return the whole body of an answer. For the other arguments see :meth:`open`.
 
         :param max_bytes: the maximum size of the decompressed body.
-        :raises ApiError, TransportError: see the module. A larger body raises TransportError.
+        :raises ApiError, TransportError: see the module. A larger body raises TooLarge.
         """
         response = self.open(path, query or {}, accept=accept, read_timeout=read_timeout)
         try:
@@ -271,14 +275,14 @@ def transport_errors() -> Iterator[None]:
 def _read_bounded(response: urllib3.BaseHTTPResponse, max_bytes: int) -> bytes:
     """Decompress a body while it arrives, so that a small body cannot fill the memory.
 
-    :raises TransportError: the body has more bytes, or the transport failed.
+    :raises TransportError: the body has more bytes (TooLarge), or the transport failed.
     """
     body = io.BytesIO()
     with transport_errors():
         for chunk in response.stream(_CHUNK_BYTES, decode_content=True):
             body.write(chunk)
             if body.tell() > max_bytes:
-                raise TransportError(f"the answer has more than {max_bytes} bytes")
+                raise TooLarge(f"the answer has more than {max_bytes} bytes")
     return body.getvalue()
 
 

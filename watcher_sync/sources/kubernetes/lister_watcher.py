@@ -4,8 +4,8 @@
 Client-go has the same division. The lister-watcher knows how to ask the server. The reflector decides when to list,
 from which version to watch, and what to do after an error.
 
-Attributes of the lister-watcher: the resource and the namespace (discovery completes both), the query parameters,
-and the response of the open watch. It stores neither objects nor versions, and it does not retry.
+Attributes of the lister-watcher: the resource and the namespace (discovery completes both), the query parameters, the
+size of a page, and the open watch. It stores neither objects nor versions, and it does not retry.
 
 One thread sends the requests. :meth:`ListerWatcher.cut` is for any thread.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -25,15 +26,16 @@ from watcher_sync.sources.kubernetes.connection import (
     MAX_ANSWER_BYTES,
     ApiConnection,
     ApiError,
+    KubernetesError,
     NotServed,
+    TooLarge,
     TransportError,
     api_error,
 )
 from watcher_sync.sources.kubernetes.resources import Resource
 from watcher_sync.wire.kubernetes import Object
 
-_MAX_OBJECT_BYTES: Final = 256 * 1024
-"""The mean size of the objects of a page may not be larger. One object may: API servers accept up to 3 MiB."""
+_METADATA: Final = f"{resources.WHOLE};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 _MAX_LIST_BYTES: Final = 256 * 1024 * 1024
 """The maximum size of a list that comes on one page."""
@@ -46,7 +48,7 @@ class ListExpired(Exception):
 class ObjectPage:
     """A part of a list."""
 
-    __slots__ = ("_body", "_items", "objects", "remaining", "version")
+    __slots__ = ("_body", "_items", "objects", "remaining", "unread", "version")
 
     def __init__(
         self, version: str, remaining: int, body: bytes, items: list[msgspec.Raw] | None, objects: Sequence[Any] | None
@@ -58,6 +60,8 @@ class ObjectPage:
         """At least so many objects follow; 0: this is the last page."""
         self.objects = objects
         """The decoded objects; None if no type was given or an object does not fit it."""
+        self.unread = ""
+        """Which object is too large, so that the page has only its metadata; empty: the page has whole objects."""
         self._body = body
         self._items = items
 
@@ -88,7 +92,19 @@ class _ListMetadata(msgspec.Struct):
     remaining: int | None = msgspec.field(default=None, name="remainingItemCount")
 
 
+class _Name(msgspec.Struct):
+    name: str
+    uid: str
+    namespace: str | None = None
+
+
+class _Named(msgspec.Struct):
+    metadata: _Name
+
+
 T = TypeVar("T")
+ReadTimeout = Callable[[], float | None]
+"""Seconds without a byte; None: the connection's own."""
 
 
 class _ObjectList(msgspec.Struct, Generic[T]):
@@ -97,67 +113,12 @@ class _ObjectList(msgspec.Struct, Generic[T]):
 
 
 _decode = msgspec.json.Decoder(_ObjectList[msgspec.Raw]).decode
+_decode_named = msgspec.json.Decoder(_Named).decode
 
 
 @functools.lru_cache(maxsize=16)
 def _decoder(type_: type[Object]) -> msgspec.json.Decoder[_ObjectList[Object]]:
     return msgspec.json.Decoder(_ObjectList[type_])  # type: ignore[valid-type]
-
-
-def pages(
-    connection: ApiConnection,
-    path: str,
-    query: Mapping[str, str],
-    *,
-    accept: str,
-    limit: int,
-    read_as: type[Object] | None = None,
-    read_timeout: Callable[[], float | None] = lambda: None,
-) -> Iterator[ObjectPage]:
-    """Give all pages of a list, which is complete when the iterator ends without an exception.
-
-    All pages are of one snapshot, and each has the resource version of that snapshot, which is opaque. The server may
-    drop the snapshot before the last page (410). Then the caller begins again, and must not treat unseen objects as
-    deleted.
-
-    Objects remain JSON text unless ``read_as`` names a type. With a type, one call decodes the whole page, in half the
-    time of splitting it and decoding each object. If one object does not fit the type, the page remains text, and the
-    caller reads each object for itself.
-
-    :param query: selectors.
-    :param limit: objects on a page; 0: all objects on one page.
-    :param read_as: the type to decode the objects to.
-    :param read_timeout: called for each page; returns seconds without a byte, or None for the connection's own.
-    :raises ListExpired: after the first page.
-    :raises ApiError, TransportError: from the connection, or because an answer is no list.
-    """
-    base_query = {**query, **({"limit": str(limit)} if limit else {})}
-    token = ""
-    while True:
-        try:
-            page_query = {**base_query, "continue": token} if token else base_query
-            body = connection.read(
-                path, page_query, accept=accept, read_timeout=read_timeout(), max_bytes=max_page_bytes(limit)
-            )
-        except ApiError as exc:
-            if token and exc.gone:
-                raise ListExpired from exc
-            raise
-        page, token = _read(body, read_as)
-        yield page
-        del page, body  # frees their memory before the next page arrives
-        if not token:
-            return
-
-
-def max_page_bytes(limit: int) -> int:
-    """The maximum size of a page: far above what API servers send, and far below the memory of a machine.
-
-    :param limit: objects on the page; 0: all objects.
-    """
-    if not limit:
-        return _MAX_LIST_BYTES
-    return min(_MAX_LIST_BYTES, max(MAX_ANSWER_BYTES, limit * _MAX_OBJECT_BYTES))
 
 
 def _read(body: bytes, read_as: type[Object] | None) -> tuple[ObjectPage, str]:
@@ -210,7 +171,12 @@ class ListerWatcher:
         self.resource = self._named = resource
         self.namespace = self._named_namespace = namespace
         self._connection = connection
-        self._page_size = page_size
+        self._page_size = self._limit = page_size
+        """The largest number of objects on a page, and that of the next page."""
+        self._version = ""
+        """The version that discovery found last, if none is named."""
+        self.requests = 0
+        """Requests of discovery and lists that were sent."""
         self._selectors = {"labelSelector": label_selector} if label_selector else {}
         self._response: urllib3.BaseHTTPResponse | None = None
 
@@ -221,27 +187,63 @@ class ListerWatcher:
 
     @property
     def is_discovered(self) -> bool:
-        """Whether the plural of the resource is known, which all other requests need."""
+        """Whether plural and version of the resource are known, which all other requests need."""
         return bool(self.resource.plural)
 
-    def discover(self, *, read_timeout: float | None = None) -> None:
-        """Read the plural of the kind, and whether it is namespaced, from the server.
+    def discover(self, *, read_timeout: ReadTimeout = lambda: None) -> str:
+        """Read the plural of the kind, whether it is namespaced, and a version if none is named, from the server.
 
-        :raises NotServed: the server answered that it has no such kind, or not its group and version.
-        :raises KubernetesError: the request failed.
+        :returns: the version, if none is named and it is another one than before; else empty.
+        :raises NotServed: the server answered that no version has the kind.
+        :raises KubernetesError: a request failed, other versions than the named one have the kind, or the server does
+            not say which do.
         """
-        base, complete = self.resource.base, None
+        found = self._at_version(self._named, read_timeout) if self._named.version else None
+        self.resource = found = found or self._in_group(read_timeout)
+        self.namespace = self._named_namespace if found.namespaced else None
+        if self._named.version or found.version == self._version:
+            return ""
+        self._version = found.version
+        return found.version
+
+    def _at_version(self, resource: Resource, read_timeout: ReadTimeout) -> Resource | None:
+        """Return the resource as discovery completes it; None if its version does not exist, or lacks the kind."""
         try:
-            complete = resources.complete(self.resource, self._connection.read(base, read_timeout=read_timeout))
-        except msgspec.DecodeError as exc:
-            raise TransportError(f"discovery of {base}: {exc}") from exc
+            return self._discovered(resources.complete, resource.base, read_timeout, resource)
         except ApiError as exc:
             if exc.code != 404:
                 raise
-        if complete is None:
-            raise NotServed(f"the server does not serve the kind {self.resource.kind} in {base}")
-        self.resource = complete
-        self.namespace = self._named_namespace if complete.namespaced else None
+            return None
+
+    def _in_group(self, read_timeout: ReadTimeout) -> Resource:
+        """Ask for all versions of the group. A kind is gone only if none has it, and each says what it has."""
+        named = self._named
+        missing = f"the server does not serve the kind {named.kind} in {named.base}"
+        if not named.group:
+            raise KubernetesError(missing)  # no document lists the versions of the core group with certainty
+        try:
+            versions = self._discovered(resources.versions_of, f"/apis/{named.group}", read_timeout)
+        except ApiError as exc:
+            if exc.code != 404:
+                raise
+            raise NotServed(missing) from exc
+        serving: list[str] = []
+        failure: ApiError | None = None
+        for version in versions:
+            resource = msgspec.structs.replace(named, version=version)
+            try:
+                found = self._discovered(resources.complete, resource.base, read_timeout, resource)
+            except ApiError as exc:  # such as 503 of an aggregated API server that is away
+                failure = exc
+                continue
+            if found is not None and named.version in ("", version):
+                return found
+            serving += [version] if found is not None else []
+        if serving:
+            raise KubernetesError(f"{missing}, but in {', '.join(serving)}")
+        if failure is not None:
+            raise KubernetesError(f"{missing}, and not each version says what it has: {failure}") from failure
+        raise NotServed(missing)
 
     def undiscover(self) -> bool:
         """Forget what discovery found, because it may be out of date. Return whether it is needed again."""
@@ -249,37 +251,107 @@ class ListerWatcher:
         return not self.is_discovered
 
     def pages(
-        self,
-        *,
-        read_as: type[Object] | None = None,
-        read_timeout: Callable[[], float | None] = lambda: None,
+        self, *, read_as: type[Object] | None = None, read_timeout: ReadTimeout = lambda: None
     ) -> Iterator[tuple[bool, ObjectPage]]:
         """List page by page; give each page with whether a listing begins there, because the last one expired.
 
-        The last attempt asks for everything on one page, because the history expires faster than the server delivers
-        the pages. For the arguments and the other exceptions see :func:`paging.pages`.
+        The list is complete when the iterator ends without an exception. All pages of a listing are of one snapshot,
+        and each has the resource version of that snapshot, which is opaque. The server may drop the snapshot before the
+        last page (410). The last attempt asks for everything on one page, because the history expires faster than the
+        server delivers the pages.
 
-        :raises TransportError: all attempts expired.
+        A page that is too large is asked for again with half the objects. An object that is too large by itself is a
+        page of its metadata, with :attr:`ObjectPage.unread` set.
+
+        Objects remain JSON text unless ``read_as`` names a type. With a type, one call decodes the whole page, in half
+        the time of splitting it and decoding each object. If one object does not fit the type, the page remains text,
+        and the caller reads each object for itself.
+
+        :param read_as: the type to decode the objects to.
+        :param read_timeout: called for each request; returns seconds without a byte, or None for the connection's own.
+        :raises ApiError, TransportError: from the connection, or because an answer is no list or all attempts expired.
         """
-        for limit in (self._page_size, self._page_size, 0):
-            begins = True
+        for whole in (False, False, True):
+            begins, token = True, ""
             try:
-                for page in pages(
-                    self._connection,
-                    self.resource.path(self.namespace),
-                    self._selectors,
-                    accept=resources.WHOLE,
-                    limit=limit,
-                    read_as=read_as,
-                    read_timeout=read_timeout,
-                ):
+                while True:
+                    page, token = self._page(token, whole, read_as, read_timeout)
                     yield begins, page
                     begins = False
                     del page  # frees its memory before the next page arrives
-                return
+                    if not token:
+                        return
             except ListExpired:
                 continue
         raise TransportError("the list expires before its end")
+
+    def _page(
+        self, token: str, whole: bool, read_as: type[Object] | None, read_timeout: ReadTimeout
+    ) -> tuple[ObjectPage, str]:
+        """Return the next page, and the token of the one after it, empty on the last page.
+
+        :param token: of this page; empty for the first one. It is good for any number of objects.
+        :param whole: ask for everything on one page.
+        """
+        while True:
+            limit, most = (0, _MAX_LIST_BYTES) if whole else (self._limit, MAX_ANSWER_BYTES)
+            try:
+                body = self._list(token, limit, resources.WHOLE, most, read_timeout)
+            except TooLarge:
+                if whole:
+                    raise
+                if limit == 1:
+                    return self._metadata(token, read_timeout)
+                self._limit = limit // 2
+                continue
+            page, token = _read(body, read_as)
+            if token and 4 * len(body) < most:
+                self._limit = min(2 * self._limit, self._page_size)
+            return page, token
+
+    def _metadata(self, token: str, read_timeout: ReadTimeout) -> tuple[ObjectPage, str]:
+        """Return the metadata of an object that is too large, and the token of the next page."""
+        page, token = _read(self._list(token, 1, _METADATA, MAX_ANSWER_BYTES, read_timeout), None)
+        try:
+            (found,) = map(_decode_named, page.texts())
+        except (msgspec.DecodeError, ValueError) as exc:
+            raise TransportError(f"the answer is no list of one object's metadata: {exc}") from exc
+        name = "/".join(filter(None, (found.metadata.namespace, found.metadata.name)))
+        page.unread = f"{name} has more than {MAX_ANSWER_BYTES} bytes"
+        return page, token
+
+    def _list(self, token: str, limit: int, accept: str, max_bytes: int, read_timeout: ReadTimeout) -> bytes:
+        """:param limit: objects on the page; 0: all of them."""
+        query = {
+            **self._selectors,
+            **({"limit": str(limit)} if limit else {}),
+            **({"continue": token} if token else {}),
+        }
+        try:
+            return self._read(self.resource.path(self.namespace), read_timeout, query, accept, max_bytes)
+        except ApiError as exc:
+            if token and exc.gone:
+                raise ListExpired from exc
+            raise
+
+    def _discovered(self, read: Callable[..., T], path: str, read_timeout: ReadTimeout, *arguments: Resource) -> T:
+        """Read a document of discovery with this function."""
+        try:
+            return read(*arguments, self._read(path, read_timeout))
+        except msgspec.DecodeError as exc:
+            raise TransportError(f"discovery of {path}: {exc}") from exc
+
+    def _read(
+        self,
+        path: str,
+        read_timeout: ReadTimeout,
+        query: Mapping[str, str] = MappingProxyType({}),
+        accept: str = resources.WHOLE,
+        max_bytes: int = MAX_ANSWER_BYTES,
+    ) -> bytes:
+        seconds = read_timeout()
+        self.requests += 1
+        return self._connection.read(path, query, accept=accept, read_timeout=seconds, max_bytes=max_bytes)
 
     @contextlib.contextmanager
     def watch(

@@ -78,8 +78,10 @@ ReplicaSets need the labels, too, or the pods of Deployments are not traced to t
         default=list(resources.KNOWN),
         help="""
 What to follow: ``pods``, ``deployments``, ``replicasets``, ``statefulsets``, ``daemonsets``, and any other kind as
-``group/version/Kind``, such as ``argoproj.io/v1alpha1/Rollout`` (``v1/ConfigMap`` in the core group), which
+``group/Kind`` or ``group/version/Kind``, such as ``argoproj.io/Rollout`` (``v1/ConfigMap`` in the core group), which
 becomes a workload of the model. Name custom controllers that own pods here, and all else in ``kinds``.
+
+Without a version, the source takes one that the cluster serves, the preferred one first.
 
 Related options: ``kinds``.
 """,
@@ -93,7 +95,15 @@ Follow the cluster's changes as they happen. Without it only the reconciliation 
 ``[reconcile] interval`` seconds.
 """,
     ),
-    cfg.IntOpt("page_size", default=500, min=1, max=10_000, help="Objects that one page of a listing asks for."),
+    cfg.IntOpt(
+        "page_size",
+        default=500,
+        min=1,
+        max=10_000,
+        help="""
+Objects that one page of a listing asks for. A page of more than 32 MiB is asked for again with half the objects.
+""",
+    ),
     cfg.BoolOpt(
         "watch_list",
         default=True,

@@ -34,6 +34,7 @@ from watcher_sync.sources.kubernetes.connection import (
     ApiError,
     KubernetesError,
     TimedOut,
+    TooLarge,
     TransportError,
 )
 from watcher_sync.sources.kubernetes.lister_watcher import HistoryExpired, ListerWatcher, WatchListUnsupported
@@ -164,6 +165,9 @@ class Reflector:
                 self._backoff.failures = 1
                 return None
             return ApiError(410, "Expired", "the history is gone")
+        except TooLarge as exc:
+            self.version = None  # only a listing reads past an event that is too large
+            return exc
         except KubernetesError as exc:
             return exc
         except Exception as exc:
@@ -176,7 +180,8 @@ class Reflector:
     def _list_and_watch(self) -> None:
         """List if there is no version, and watch until the server ends the watch."""
         if not self.lister_watcher.is_discovered:
-            self.lister_watcher.discover()
+            if version := self.lister_watcher.discover():
+                LOG.info("source %s: %s: following version %s", *self._log_names, version)
             if not self._is_first and not self.lister_watcher.resource.namespaced:
                 self._owner.leave(self)
                 raise IntakeClosed

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The resources that a source can follow, and the names that operators use for them.
 
-The five resources that pods come from have known plurals. An operator names any other as ``group/version/Kind``
-(``version/Kind`` in the core group), in the option ``resources`` or in ``kinds``. Discovery then finds its plural and
-whether it is namespaced. Pure; any thread.
+The five resources that pods come from have known plurals. An operator names any other as ``group/Kind`` or
+``group/version/Kind`` (``version/Kind`` in the core group), in the option ``resources`` or in ``kinds``. Discovery then
+finds its plural, whether it is namespaced, and the version if the name has none. Pure; any thread.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class Resource(msgspec.Struct, frozen=True):
     group: str
     """Empty for the core group."""
     version: str
+    """Empty before discovery, if the operator named none."""
     kind: str
     plural: str = ""
     """The name in paths; empty before discovery."""
@@ -36,8 +37,8 @@ class Resource(msgspec.Struct, frozen=True):
 
     @property
     def base(self) -> str:
-        """The path of its group and version, at which discovery finds it."""
-        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        """The path of its group and version, at which discovery finds it; of its group, without a version."""
+        return (f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}").rstrip("/")
 
     @property
     def title(self) -> str:
@@ -94,7 +95,7 @@ def parse(name: str) -> Resource:
         return known
     named = split_name(name)
     if named is None:
-        raise ValueError(f"{name!r} is neither one of {', '.join(KNOWN)} nor group/version/Kind")
+        raise ValueError(f"{name!r} is neither one of {', '.join(KNOWN)} nor group/Kind or group/version/Kind")
     return Resource(*named)
 
 
@@ -111,6 +112,26 @@ class _ResourceEntry(msgspec.Struct):
 
 class _ResourceList(msgspec.Struct):
     resources: list[_ResourceEntry]
+
+
+class _Version(msgspec.Struct):
+    version: str
+
+
+class _ApiGroup(msgspec.Struct, rename="camel"):
+    versions: list[_Version]
+    preferred_version: _Version | None = None
+
+
+def versions_of(document: bytes) -> list[str]:
+    """Return the versions of a group, the preferred one first.
+
+    :param document: the APIGroup.
+    :raises msgspec.DecodeError: the document is no APIGroup.
+    """
+    group = msgspec.json.decode(document, type=_ApiGroup)
+    preferred = [group.preferred_version] if group.preferred_version is not None else []
+    return list(dict.fromkeys(each.version for each in (*preferred, *group.versions)))
 
 
 def complete(resource: Resource, document: bytes) -> Resource | None:

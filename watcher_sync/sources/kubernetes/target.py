@@ -11,7 +11,7 @@ listing is a generator of pages, so a caller need not store all texts at once.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +25,7 @@ from watcher_sync.sources.kubernetes.credentials import Access, CredentialsError
 from watcher_sync.sources.kubernetes.exec_credential import ExecSettings
 from watcher_sync.sources.kubernetes.lister_watcher import ListerWatcher
 from watcher_sync.sources.kubernetes.resources import Resource
+from watcher_sync.sources.kubernetes.watch_stream import metadata_of
 from watcher_sync.wire.custom_kinds import parse_entries
 
 
@@ -41,8 +42,10 @@ class ListingPart(msgspec.Struct, kw_only=True):
     ends: bool = False
     """Whether the listing is over: it is complete, or ``failure`` says why it is not."""
     failure: str | None = None
+    unread: Mapping[str, str] = {}
+    """The uid of an object that is too large to be read -> which one it is."""
     unserved: bool = False
-    """Whether the server answered that it does not have the kind: the listing is complete and empty."""
+    """Whether the server answered that no version has the kind: the listing is complete and empty."""
     requests: int = 0
     """Requests that were sent for this part."""
 
@@ -84,22 +87,29 @@ def list_all(connection: ApiConnection, request: ListingRequest, *, deadline: fl
     for resource, namespace in request.targets:
         if resource in whole:
             continue
+        api = ListerWatcher(
+            connection, resource, namespace, label_selector=request.label_selector, page_size=request.page_size
+        )
+        end = ListingPart(resource=resource, namespace=namespace, ends=True)
+        sent = 0
         try:
-            for part in _list_target(connection, request, resource, namespace, deadline):
-                if not part.resource.namespaced:
-                    whole.add(resource)
+            for part in _list_target(api, request, namespace, deadline):
+                part.requests, sent = api.requests - sent, api.requests
                 yield part
         except NotServed:
-            yield ListingPart(resource=resource, namespace=namespace, begins=True, ends=True, unserved=True, requests=1)
+            end.begins = end.unserved = True
         except KubernetesError as exc:
-            failure = str(exc) or type(exc).__name__
-            yield ListingPart(resource=resource, namespace=namespace, ends=True, failure=failure, requests=1)
+            end.failure = str(exc) or type(exc).__name__
+        end.resource, end.requests = api.resource, api.requests - sent
+        yield end
+        if not api.resource.namespaced:
+            whole.add(resource)
 
 
 def _list_target(
-    connection: ApiConnection, request: ListingRequest, resource: Resource, namespace: str | None, deadline: float
+    api: ListerWatcher, request: ListingRequest, namespace: str | None, deadline: float
 ) -> Iterator[ListingPart]:
-    """:raises KubernetesError: the listing is incomplete."""
+    """Yield all parts but the end. :raises KubernetesError: the listing is incomplete."""
 
     def read_timeout() -> float:
         left = deadline - time.monotonic()
@@ -107,24 +117,18 @@ def _list_target(
             raise TransportError("the deadline has passed")
         return min(request.read_timeout, left)
 
-    api = ListerWatcher(
-        connection, resource, namespace, label_selector=request.label_selector, page_size=request.page_size
-    )
-    requests = 0
     if not api.is_discovered:
-        requests = 1
-        api.discover(read_timeout=read_timeout())
+        api.discover(read_timeout=read_timeout)
     for begins, page in api.pages(read_timeout=read_timeout):
+        texts = list(page.texts())
         yield ListingPart(
             resource=api.resource,
             namespace=namespace,
-            objects=list(page.texts()),
+            objects=[] if page.unread else texts,
             begins=begins,
-            requests=requests + 1,
+            unread={metadata_of(text).uid: page.unread for text in texts} if page.unread else {},
         )
-        requests = 0
         del page  # frees its memory before the next page arrives
-    yield ListingPart(resource=api.resource, namespace=namespace, ends=True)
 
 
 _LIST_TIMEOUT_SECONDS: Final = 30.0

@@ -57,7 +57,8 @@ class ObjectTracker:
         :param seen: uids of the listing under way; those of the page are added.
         """
         if page.objects is None:
-            return [e for text in page.texts() if (e := self.on_text(text, seen)) is not None]
+            found = [e for text in page.texts() if (e := self.on_text(text, seen)) is not None]
+            return [self._refused(event, page.unread) for event in found] if page.unread else found
         events, text_of, size = [], page.text, page.object_size
         for place, found in enumerate(page.objects):
             metadata = found.metadata
@@ -132,8 +133,12 @@ class ObjectTracker:
 
     def undecodable(self, body: bytes, reason: str) -> Event:
         """Return the event for something that cannot be decoded."""
-        event = self._event("undecodable", "", "", body, "")
-        return msgspec.structs.replace(event, undecodable=f"{self._api.name}: {reason}")
+        return self._refused(self._event("undecodable", "", "", body, ""), reason)
+
+    def _refused(self, event: Event, reason: str) -> Event:
+        return msgspec.structs.replace(
+            event, type=self._types["undecodable"], undecodable=f"{self._api.name}: {reason}"
+        )
 
     def _on_version(self, data: bytes | PartialPayload, uid: str, version: str, name: str) -> Event | None:
         """Return the event of an existing object; None if this version of it is known."""

@@ -14,11 +14,11 @@ from typing import Final
 import msgspec
 import urllib3
 
-from watcher_sync.sources.kubernetes.connection import TransportError, transport_errors
+from watcher_sync.sources.kubernetes.connection import TooLarge, transport_errors
 
 _CHUNK_BYTES: Final = 1 << 16
 _MAX_LINE_BYTES: Final = 32 << 20
-"""An object of Kubernetes has 1.5 MiB at most."""
+"""Objects of Kubernetes have 3 MiB at most; those of other API servers may have more."""
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
@@ -92,7 +92,7 @@ def metadata_of(item: bytes) -> WatchMetadata:
 def batches(response: urllib3.BaseHTTPResponse) -> Iterator[list[bytes]]:
     """Give the lines in lists as they arrive, until the server ends the stream.
 
-    :raises TransportError: the connection ended, or the read timed out (TimedOut).
+    :raises TransportError: the connection ended, the read timed out (TimedOut), or an event is too large (TooLarge).
     """
     rest: list[bytes] = []
     size = 0
@@ -107,7 +107,7 @@ def batches(response: urllib3.BaseHTTPResponse) -> Iterator[list[bytes]]:
             rest.append(chunk)
             size += len(chunk)
             if size > _MAX_LINE_BYTES:
-                raise TransportError(f"an event of more than {_MAX_LINE_BYTES} bytes")
+                raise TooLarge(f"an event has more than {_MAX_LINE_BYTES} bytes")
             continue
         rest.append(head)
         lines = b"".join(rest).split(b"\n")

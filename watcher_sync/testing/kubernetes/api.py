@@ -59,7 +59,7 @@ class KubernetesApi:
             self.writes.create(NAMESPACES, "", {"metadata": {"name": name}})
 
     def register(self, group: str, version: str, plural: str, kind: str, *, namespaced: bool = True) -> ResourceType:
-        """Serve one more type."""
+        """Serve one more type, or one more version of a type."""
         return self.registry.register(ResourceType(group, version, plural, kind, namespaced))
 
     def unregister(self, kind: str) -> None:
@@ -68,7 +68,14 @@ class KubernetesApi:
         with self.store.changed:
             for item in self.store.items(resource):
                 self.store.remove(item)
-            self.registry.unregister(resource)
+            for version in self.registry.all():
+                if version.collection == resource.collection:
+                    self.registry.unregister(version)
+        self.wake()
+
+    def unserve(self, resource: ResourceType) -> None:
+        """Serve a version of a type no more (``served: false``). Its watches end, and its objects remain."""
+        self.registry.unregister(resource)
         self.wake()
 
     def create(self, obj: Object) -> Object:

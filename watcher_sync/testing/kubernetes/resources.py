@@ -2,12 +2,14 @@
 """The resource types that the server serves, and their discovery documents.
 
 A type is a row in a table. Only defaults, printed columns and controllers depend on the type. So each further group,
-version and kind that a test registers is served completely, like a custom resource.
+version and kind that a test registers is served completely, like a custom resource. The versions of one type have the
+same objects, which are not converted.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -50,6 +52,11 @@ class ResourceType:
     def place(self) -> tuple[str, str, str]:
         """Group, version and plural, by which paths find it."""
         return self.group, self.version, self.plural
+
+    @property
+    def collection(self) -> tuple[str, str]:
+        """Group and plural: all versions of a type have the same objects."""
+        return self.group, self.plural
 
     @property
     def qualified(self) -> str:
@@ -134,9 +141,9 @@ class Registry:
         return None
 
     def _group(self, name: str) -> dict[str, Any]:
+        served = {resource.version for resource in self.all() if resource.group == name}
         versions = [
-            {"groupVersion": f"{name}/{version}", "version": version}
-            for version in dict.fromkeys(resource.version for resource in self.all() if resource.group == name)
+            {"groupVersion": f"{name}/{version}", "version": version} for version in sorted(served, key=_priority)
         ]
         return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
@@ -151,6 +158,15 @@ class Registry:
             "groupVersion": found[0].api_version,
             "resources": resources,
         }
+
+
+def _priority(version: str) -> tuple[int, ...]:
+    """Sorts versions as API servers do: stable ones before beta and alpha ones, then the highest numbers first."""
+    match = re.fullmatch("v([0-9]+)(?:(alpha|beta)([0-9]+))?", version)
+    if match is None:
+        return (3,)
+    major, stage, minor = match.groups()
+    return ((None, "beta", "alpha").index(stage), -int(major), -int(minor or 0))
 
 
 def _entries(resource: ResourceType) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import copy
 import itertools
 import sys
 import threading
@@ -72,6 +73,14 @@ class Item:
             self.body,
         )
 
+    def served_as(self, resource: ResourceType) -> Item:
+        """The item as this version of its type shows it."""
+        if self.resource == resource:
+            return self
+        shown = copy.copy(self)
+        shown.resource = resource
+        return shown
+
     def decoded(self) -> Object:
         """The whole object; the caller's own."""
         obj: Object = msgspec.json.decode(self.encoded())
@@ -126,7 +135,7 @@ class Store:
         """How often :meth:`ask_for_bookmarks` was called."""
         self._compacted = first_version
         """Events up to here are gone."""
-        self._collections: dict[ResourceType, _Collection] = collections.defaultdict(_Collection)
+        self._collections: dict[tuple[str, str], _Collection] = collections.defaultdict(_Collection)
         self._snapshots: collections.OrderedDict[tuple[ResourceType, int], Snapshot] = collections.OrderedDict()
 
     @property
@@ -157,35 +166,36 @@ class Store:
 
     def find(self, resource: ResourceType, namespace: str, name: str) -> Item | None:
         with self.changed:
-            return self._collections[resource].items.get(f"{namespace}/{name}")
+            item = self._collections[resource.collection].items.get(f"{namespace}/{name}")
+            return item.served_as(resource) if item is not None else None
 
     def items(self, resource: ResourceType) -> list[Item]:
         """All of them, in the order of creation."""
         with self.changed:
-            return list(self._collections[resource].items.values())
+            return list(self._collections[resource.collection].items.values())
 
     def count(self, resource: ResourceType) -> int:
-        return len(self._collections[resource].items)
+        return len(self._collections[resource.collection].items)
 
     def put(self, resource: ResourceType, obj: Object) -> Item:
         """Write the object, new or not, as the next version. Takes it over."""
         with self.changed:
             item = Item(resource, obj, self.version + 1)
-            self._append(resource, self._collections[resource].items.get(item.key), item, item)
-            self._collections[resource].items[item.key] = item
+            self._append(resource, self._collections[resource.collection].items.get(item.key), item, item)
+            self._collections[resource.collection].items[item.key] = item
             return item
 
     def remove(self, item: Item) -> Item:
         """Remove it; watches get its last state with the version of the removal."""
         with self.changed:
-            current = self._collections[item.resource].items.pop(item.key)
+            current = self._collections[item.resource.collection].items.pop(item.key)
             self.removals += 1
             last = Item(item.resource, current.decoded(), self.version + 1)
             self._append(item.resource, current, None, last)
             return last
 
     def _append(self, resource: ResourceType, old: Item | None, new: Item | None, last: Item) -> None:
-        collection = self._collections[resource]
+        collection = self._collections[resource.collection]
         self.version += 1
         collection.log.append(Event(self.version, old, new, last))
         if len(collection.log) > 2 * self.history_limit + 64:
@@ -200,7 +210,7 @@ class Store:
         with self.changed:
             if version < self.oldest:
                 raise errors.too_old(version, self.oldest)
-            log = self._collections[resource].log
+            log = self._collections[resource.collection].log
             if not log or log[-1].version <= version:
                 return []
             return log[bisect.bisect_right(log, version, key=_version) :]
@@ -228,7 +238,7 @@ class Store:
             return made
 
     def _snapshot(self, resource: ResourceType, version: int) -> Snapshot:
-        collection = self._collections[resource]
+        collection = self._collections[resource.collection]
         at = collection.items
         since = self.events_after(resource, version)
         if since:

@@ -97,7 +97,7 @@ class Watch:
     def begin(self) -> Iterator[bytes]:
         """The initial events, if any."""
         for item in self._initial:
-            yield line("ADDED", self._view.one(item))
+            yield line("ADDED", self._view.one(item.served_as(self._resource)))
         self._initial = []
         if self._query.initial_events:
             yield self.bookmark(initial_events_end=True)
@@ -141,7 +141,7 @@ class Watch:
         if old is None and new is None:
             return None
         kind = "ADDED" if old is None else "DELETED" if new is None else "MODIFIED"
-        return line(kind, self._view.one(event.last))
+        return line(kind, self._view.one(event.last.served_as(self._resource)))
 
     def _visible(self, item: Item | None) -> Item | None:
         if item is None or (self._query.namespace is not None and item.namespace != self._query.namespace):

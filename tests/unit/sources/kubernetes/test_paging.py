@@ -7,9 +7,12 @@ import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event, PartialPayload
@@ -20,12 +23,16 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.sources.kubernetes import lister_watcher
-from watcher_sync.sources.kubernetes.connection import TransportError
+from watcher_sync.sources.kubernetes.connection import ApiError, TooLarge, TransportError
 from watcher_sync.sources.kubernetes.options import ReflectorSettings
 from watcher_sync.sources.kubernetes.reflector import Reflector
 from watcher_sync.sources.kubernetes.resources import KNOWN, Resource
 from watcher_sync.storage.stored.stored_events import columns_of
 from watcher_sync.testing.kubernetes import builders
+from watcher_sync.testing.kubernetes.reads import ListQuery, Lists
+from watcher_sync.testing.kubernetes.resources import PODS
+from watcher_sync.testing.kubernetes.store import Store
+from watcher_sync.testing.kubernetes.views import view
 from watcher_sync.wire.kubernetes import Object
 
 
@@ -204,3 +211,79 @@ def test_what_is_no_list_is_said_to_be_none(body: bytes) -> None:
 def test_an_empty_list_is_a_list(items: bytes) -> None:
     cluster = Cluster([b'{"metadata":{"resourceVersion":"1"},"items":%b}' % items])
     assert [event.type for event in cluster.events] == ["kubernetes.pod.listed"]
+
+
+class Lister:
+    """Answers a list of pods of these sizes as an API server does, up to a maximum size."""
+
+    def __init__(self, sizes: Sequence[int], *, expires: bool = False) -> None:
+        """:param expires: whether no list has a second page."""
+        store = Store(history_limit=1_000)
+        for number, size in enumerate(sizes):
+            store.put(PODS, pod(number) | {"spec": {"large": "x" * size}})
+        self._lists = Lists(store)
+        self._expires = expires
+        self.limits: list[int] = []
+        self.refused = 0
+
+    def read(
+        self, path: str, query: Mapping[str, str], *, accept: str, read_timeout: float | None = None, max_bytes: int
+    ) -> bytes:
+        limit, token = int(query.get("limit", 0)), query.get("continue", "")
+        self.limits.append(limit)
+        if token and self._expires:
+            raise ApiError(410, "Expired", "")
+        found = self._lists.page(PODS, ListQuery(limit=limit, token=token))
+        body = view(accept).many(PODS, found.items, found.metadata)
+        if len(body) > max_bytes:
+            self.refused += 1
+            raise TooLarge
+        return body
+
+
+MOST = 5_000
+ONE = 2_000
+"""An object with so many bytes of content fits alone on a page."""
+
+
+def listed(lister: Lister, page_size: int) -> tuple[list[str], list[str]]:
+    """The uids of a listing, and of those the ones of objects that are too large."""
+    api = lister_watcher.ListerWatcher(lister, KNOWN["pods"], None, page_size=page_size)  # type: ignore[arg-type]
+    uids: list[str] = []
+    unread: list[str] = []
+    with mock.patch.object(lister_watcher, "MAX_ANSWER_BYTES", MOST):
+        for _, each in api.pages():
+            found = [json.loads(text)["metadata"] for text in each.texts()]
+            uids += [metadata["uid"] for metadata in found]
+            if each.unread:
+                (metadata,) = found
+                assert each.unread == f"default/{metadata['name']} has more than {MOST} bytes"
+                unread.append(metadata["uid"])
+    return uids, unread
+
+
+@settings(deadline=None)
+@given(
+    sizes=st.lists(st.sampled_from([0, 10, 500, ONE, 2 * MOST]) | st.integers(0, ONE), max_size=40),
+    page_size=st.integers(1, 50),
+)
+@example(sizes=[2 * MOST], page_size=500)
+@example(sizes=[ONE] * 40, page_size=500)
+def test_a_listing_has_each_object_once_and_names_those_that_are_too_large(sizes: list[int], page_size: int) -> None:
+    uids, unread = listed(Lister(sizes), page_size)
+    assert sorted(uids) == sorted(f"uid-{number}" for number in range(len(sizes)))
+    assert sorted(unread) == sorted(f"uid-{number}" for number, size in enumerate(sizes) if size > ONE)
+
+
+def test_pages_grow_again_after_an_object_that_is_too_large() -> None:
+    lister = Lister([2 * MOST, *[0] * 100])
+    assert len(listed(lister, 4)[0]) == 101
+    assert lister.refused == 3
+
+
+def test_a_list_that_expires_and_does_not_fit_on_one_page_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lister_watcher, "_MAX_LIST_BYTES", 20_000)
+    lister = Lister([ONE] * 40, expires=True)
+    with pytest.raises(TooLarge):
+        listed(lister, 1)
+    assert lister.limits == [1, 1, 1, 1, 0]

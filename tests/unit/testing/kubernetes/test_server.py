@@ -155,3 +155,32 @@ def test_a_page_of_many_pods_is_quick_and_so_is_all_of_them(server: KubernetesSe
             break
     assert seen == 10_000
     assert len(api("GET", PODS).names) == 10_000
+
+
+def test_versions_of_a_type_have_the_same_objects_and_one_may_cease(server: KubernetesServer, api: Client) -> None:
+    old = server.register("a.example", "v1beta1", "things", "Thing")
+    server.register("a.example", "v1", "things", "Thing")
+    made = server.create({"apiVersion": "a.example/v1beta1", "kind": "Thing", "metadata": {"name": "one"}})
+    path = "/apis/a.example/{}/namespaces/default/things"
+    new = api("GET", path.format("v1") + "/one").json
+    assert new == made | {"apiVersion": "a.example/v1"}
+    group = api("GET", "/apis/a.example").json
+    assert [each["version"] for each in group["versions"]] == ["v1", "v1beta1"]
+    assert group["preferredVersion"]["version"] == "v1"
+    watch = api.watch(path.format("v1beta1"), resourceVersion=str(server.store.version))
+    server.unserve(old)
+    assert watch.line() == b""
+    assert api("GET", path.format("v1beta1")).status == 404
+    assert api("GET", "/apis/a.example/v1beta1").status == 404
+    assert [each["version"] for each in api("GET", "/apis/a.example").json["versions"]] == ["v1"]
+    assert api("GET", path.format("v1")).names == ["one"]
+
+
+def test_a_token_is_good_for_a_smaller_page_and_for_metadata_alone(server: KubernetesServer, api: Client) -> None:
+    server.load(bare_pods(4))
+    token = api("GET", PODS, limit=2).json["metadata"]["continue"]
+    accept = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
+    third = api("GET", PODS, headers=accept, limit=1, continue_=token)
+    assert (third.json["kind"], third.names) == ("PartialObjectMetadataList", ["pod-000002"])
+    assert third.json["items"][0].keys() == {"kind", "apiVersion", "metadata"}
+    assert api("GET", PODS, limit=2, continue_=third.json["metadata"]["continue"]).names == ["pod-000003"]
