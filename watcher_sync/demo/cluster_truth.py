@@ -243,7 +243,7 @@ def _workload(obj: Object, cluster: str) -> dict[str, Any]:
             "updated_replicas": status.get("replicas" if kind == "ReplicaSet" else "updatedReplicas", 0),
             "observed_generation": status.get("observedGeneration"),
         }
-    own = {"kind": kind, "generation": obj["metadata"]["generation"]}
+    own = {"api_group": "apps", "kind": kind, "generation": obj["metadata"]["generation"]}
     return {**_metadata(obj, kind, cluster), **own, **numbers}
 
 
