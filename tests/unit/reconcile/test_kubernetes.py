@@ -457,12 +457,12 @@ def test_pods_whose_replica_set_went_unheard_are_healed_with_it_in_one_run(
 def test_what_lives_in_no_namespace_is_compared_wherever_the_source_looks(server: KubernetesServer, tmp_path: Path):
     site = Installation(tmp_path, {"edge": server}, namespaces=["default"], resources=["pods", "v1/Node"])
     site.reconcile()
-    nodes = {w.id for w in site.model.all("workload") if w.kind == "node"}
+    nodes = {w.id for w in site.model.all("workload") if w.kind == "Node"}
     assert nodes == {obj["metadata"]["uid"] for obj in server.objects("Node")}
     assert site.reconcile().differences == ()
     server.delete("Node", server.objects("Node")[0]["metadata"]["name"])
     site.reconcile(allow_deletes=True)
-    assert len([w for w in site.model.all("workload") if w.kind == "node"]) == len(nodes) - 1
+    assert len([w for w in site.model.all("workload") if w.kind == "Node"]) == len(nodes) - 1
     site.close()
 
 

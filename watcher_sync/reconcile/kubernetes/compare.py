@@ -162,7 +162,7 @@ class ClusterComparer:
                     assert what.model is not None
                     found.append(self._gone(target, kind, what.model, listed))
                     continue
-                if what.fields == ["resource_version"]:
+                if kind == "custom_object" and what.fields == ["resource_version"]:
                     continue  # the source tells no such update of a custom object
                 event = what.live.event
                 assert event is not None
