@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, Literal
@@ -126,9 +127,10 @@ def edges(kinds: Kinds, rows: Rows) -> set[tuple[Key, Key, str, str]]:
         for entity_id, row in of_kind.items():
             for reference in kinds[name].references:
                 value = row[reference.field]
-                for other in value if isinstance(value, list) else [value]:
-                    if other in rows.get(reference.kind, {}):
-                        ends = ((name, entity_id), (reference.kind, other))
+                needed = (reference.kind, *reference.or_kinds)
+                for its_kind, other in itertools.product(needed, value if isinstance(value, list) else [value]):
+                    if other in rows.get(its_kind, {}):
+                        ends = ((name, entity_id), (its_kind, other))
                         a, b = ends[::-1] if reference.lists_dependents else ends
                         found.add((a, b, reference.relation, reference.field))
     return found

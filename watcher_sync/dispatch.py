@@ -30,7 +30,7 @@ from watcher_sync.model.changes import Change
 from watcher_sync.model.scopes import DeclaresScopes, EntityScope
 from watcher_sync.model.view import View
 from watcher_sync.plugins import load_plugins, register_options
-from watcher_sync.wire.custom_kinds import CustomKind, parse_entries
+from watcher_sync.wire.custom_kinds import NamedKind, parse_entries, split_name
 
 LOG = logging.getLogger(__name__)
 
@@ -64,10 +64,10 @@ class TakesNamespaces(Protocol):
 
 @runtime_checkable
 class TakesCustomKinds(Protocol):
-    """A handler that makes custom objects."""
+    """A handler that makes workloads and custom objects of kinds that options name."""
 
-    custom_kinds: Mapping[tuple[str, str], CustomKind]
-    """(cluster, title in lower case) -> what the option ``kinds`` says of it."""
+    custom_kinds: Mapping[tuple[str, str], NamedKind]
+    """(cluster, title in lower case) -> the kind as the option ``resources`` or ``kinds`` names it."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -257,17 +257,22 @@ def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
     return Dispatcher(handlers.items(), failures)
 
 
-def read_custom_kinds(conf: cfg.ConfigOpts) -> dict[tuple[str, str], CustomKind]:
+def read_custom_kinds(conf: cfg.ConfigOpts) -> dict[tuple[str, str], NamedKind]:
     """(cluster, title in lower case) -> the kind, of the enabled sources of the driver ``kubernetes``.
+
+    A resource that cannot be followed is left out here: its source says so.
 
     :raises ConfigError: naming the option that is wrong.
     """
-    found: dict[tuple[str, str], CustomKind] = {}
-    for source, cluster, entries in kinds_of_clusters(conf):
+    found: dict[tuple[str, str], NamedKind] = {}
+    for source, cluster, resources, entries in kinds_of_clusters(conf):
+        split = filter(None, map(split_name, resources))
+        kinds = [NamedKind(group=group, version=version, kind=kind) for group, version, kind in split]
         try:
-            found |= {(cluster, custom.title.lower()): custom for custom in parse_entries(entries)}
+            kinds += parse_entries(entries)
         except ValueError as exc:
             raise ConfigError(f"[source_{source}] kinds: {exc}") from None
+        found |= {(cluster, kind.title.lower()): kind for kind in kinds}
     return found
 
 

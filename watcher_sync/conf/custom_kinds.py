@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of Kubernetes that become custom objects, as the options of the sources say.
+"""The kinds of Kubernetes that the options of the sources name, which become workloads or custom objects.
 
-The source follows these kinds. The handler of Kubernetes reads their values at the paths that the same option has.
+The source follows these kinds. The handler of Kubernetes spells them as the options do, and reads the values of custom
+objects at the paths that the same option has.
 """
 
 from __future__ import annotations
@@ -12,6 +13,21 @@ from oslo_config import cfg
 
 from watcher_sync.conf import engine, opts
 from watcher_sync.conf.namespaces import CLUSTER
+
+RESOURCES = cfg.ListOpt(
+    "resources",
+    default=["pods", "deployments", "replicasets", "statefulsets", "daemonsets"],
+    help="""
+What to follow: ``pods``, ``deployments``, ``replicasets``, ``statefulsets``, ``daemonsets``, and any other kind as
+``group/Kind`` or ``group/version/Kind``, such as ``argoproj.io/Rollout`` (``v1/ConfigMap`` in the core group), which
+becomes a workload of the model. Name custom controllers that own pods here, and all else in ``kinds``.
+
+Without a version, the source takes one that the cluster serves, the preferred one first. A kind may be named once, in
+one version, and either here or in ``kinds``.
+
+Related options: ``kinds``.
+""",
+)
 
 KINDS = cfg.MultiStrOpt(
     "kinds",
@@ -43,12 +59,12 @@ Related options: ``resources``, ``namespace_projects``, ``backoff_max``.
 )
 
 
-def kinds_of_clusters(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str, list[str]]]:
-    """(source, cluster, entries) of the enabled sources of the driver ``kubernetes``."""
+def kinds_of_clusters(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str, list[str], list[str]]]:
+    """(source, cluster, resources, kinds) of the enabled sources of the driver ``kubernetes``."""
     conf.register_opts(engine.OPTS, group=engine.GROUP)
     for name in conf.engine.enabled_sources:
         opts.register_source(conf, name, [])
         group = conf[f"source_{name}"]
         if group.driver == "kubernetes":
-            opts.register_source(conf, name, [CLUSTER, KINDS])
-            yield name, group.cluster or name, group.kinds
+            opts.register_source(conf, name, [CLUSTER, RESOURCES, KINDS])
+            yield name, group.cluster or name, group.resources, group.kinds

@@ -246,6 +246,7 @@ def _workload(obj: Object, cluster: str) -> dict[str, Any]:
         }
     deleted = obj["metadata"].get("deletionTimestamp")
     own = {
+        "api_group": "apps",
         "kind": kind,
         "generation": obj["metadata"]["generation"],
         "deleted_at": _time(deleted) if deleted else None,

@@ -72,6 +72,8 @@ class Reference(msgspec.Struct, frozen=True):
     :ivar lists_dependents: the field names those that depend on this entity, such as the members of a group. Otherwise
         this entity depends on those that the field names.
     :ivar implies: the referred entity exists as long as an entity refers to it (its kind is a Placeholder).
+    :ivar or_kinds: other kinds, one of whose entities may have the id instead. Their ids differ from those of ``kind``.
+        Derived fields and placeholders of these kinds do not follow from the reference.
     :ivar reads: the fields that derived fields of the referred entities follow from. A change of one of them, or of the
         reference, has these derived fields computed again. Empty: no derived field follows from the reference.
     """
@@ -82,6 +84,7 @@ class Reference(msgspec.Struct, frozen=True):
     lists_dependents: bool = False
     implies: bool = False
     reads: tuple[str, ...] = ()
+    or_kinds: tuple[str, ...] = ()
 
     @property
     def has_effects(self) -> bool:

@@ -34,9 +34,10 @@ from watcher_sync.model.kinds import (
     kind,
 )
 from watcher_sync.model.view import View
+from watcher_sync.wire.custom_kinds import title_of
 
-FullName = Annotated[str, msgspec.Meta(max_length=600)]
-"""``cluster/namespace/kind/name``."""
+FullName = Annotated[str, msgspec.Meta(max_length=768)]
+"""``cluster/namespace/title/name``; MariaDB indexes no longer text."""
 
 _PROJECT_DOC = "Project (tenant) that the configuration maps its namespace to; null: none."
 
@@ -48,16 +49,20 @@ ObjectName = Annotated[str, msgspec.Meta(max_length=253)]
 
 
 _IN_CLUSTER = Reference("cluster", "cluster", "runs_on")
-_OF_OWNER = Reference("owner_uid", "workload", "owned_by")
+_OF_OWNER = Reference("owner_uid", "workload", "owned_by", or_kinds=("custom_object",))
+_OWNER_KIND = "Kind of what controls it; with its group unless that is the core group or apps."
 
 
-def full_name(cluster: str | None, namespace: str | None, kind_name: str | None, name: str | None) -> str:
-    """What an object is looked up by: its cluster, namespace, kind and name; unique at any time."""
-    return f"{cluster or ''}/{namespace or ''}/{kind_name or ''}/{name or ''}"
+def full_name(cluster: str | None, namespace: str | None, title: str | None, name: str | None) -> str:
+    """What an object is looked up by: its cluster, namespace, kind with group, and name; unique at any time.
+
+    :param title: as :func:`~watcher_sync.wire.custom_kinds.title_of` gives it.
+    """
+    return f"{cluster or ''}/{namespace or ''}/{title or ''}/{name or ''}"
 
 
 def _name_of_workload(_view: View, workload: Workload) -> str:
-    return full_name(workload.cluster, workload.namespace, workload.kind, workload.name)
+    return full_name(workload.cluster, workload.namespace, workload.title, workload.name)
 
 
 def _name_of_pod(_view: View, pod: Pod) -> str:
@@ -95,11 +100,16 @@ class Cluster(Entity, frozen=True, kw_only=True, gc=False):
     indexes=("cluster", "namespace", "owner_uid", "full_name"),
     filter_indexes=("cluster", "name", "namespace", "project_id"),
     references=(_IN_CLUSTER, _OF_OWNER),
-    derived=(Derived("full_name", _name_of_workload, alone=True, reads=("cluster", "namespace", "kind", "name")),),
+    derived=(
+        Derived(
+            "full_name", _name_of_workload, alone=True, reads=("cluster", "namespace", "api_group", "kind", "name")
+        ),
+    ),
 )
 class Workload(Entity, frozen=True, kw_only=True, gc=False):
     """What makes pods: a Deployment, ReplicaSet, StatefulSet or DaemonSet. Id: its uid."""
 
+    api_group: Annotated[Text | None, In("state"), Doc("API group of its kind; empty: the core group.")] = None
     kind: Annotated[
         Text | None, In("state"), Doc("Deployment, ReplicaSet, StatefulSet, DaemonSet, or a kind watched by option.")
     ] = None
@@ -107,9 +117,11 @@ class Workload(Entity, frozen=True, kw_only=True, gc=False):
     namespace: Annotated[Text | None, In("state"), Doc("Its namespace.")] = None
     cluster: Annotated[Text | None, In("state"), Doc("Its cluster.")] = None
     project_id: Annotated[Text | None, In("state"), Doc(_PROJECT_DOC)] = None
-    full_name: Annotated[FullName | None, Doc("cluster/namespace/kind/name.")] = None
+    full_name: Annotated[
+        FullName | None, Doc("cluster/namespace/kind/name; the kind as Job.batch unless its group is apps or the core.")
+    ] = None
     owner_uid: Annotated[Text | None, In("state"), Doc("Uid of what controls it: a ReplicaSet's Deployment.")] = None
-    owner_kind: Annotated[Text | None, In("state"), Doc("Kind of what controls it.")] = None
+    owner_kind: Annotated[Text | None, In("state"), Doc(_OWNER_KIND)] = None
     replicas: Annotated[Count | None, In("state"), Doc("Pods wanted.")] = None
     ready_replicas: Annotated[Count | None, In("state"), Doc("Pods ready.")] = None
     updated_replicas: Annotated[Count | None, In("state"), Doc("Pods of the newest template.")] = None
@@ -124,6 +136,11 @@ class Workload(Entity, frozen=True, kw_only=True, gc=False):
     created_at: Annotated[datetime.datetime | None, In("state"), Doc("When it was created.")] = None
     resource_version: Annotated[Text | None, In("state"), Doc("Opaque; of what is shown.")] = None
 
+    @property
+    def title(self) -> str:
+        """Its kind with its group; see :func:`~watcher_sync.wire.custom_kinds.title_of`."""
+        return title_of(self.api_group or "", self.kind or "")
+
 
 _PHASES = Vocabulary(("Pending", "Running", "Succeeded", "Failed", "Unknown"))
 
@@ -133,7 +150,7 @@ _PHASES = Vocabulary(("Pending", "Running", "Succeeded", "Failed", "Unknown"))
     plural="pods",
     indexes=("cluster", "namespace", "owner_uid", "workload_uid", "full_name"),
     filter_indexes=("cluster", "name", "namespace", "node", "phase", "project_id", "ready"),
-    references=(_IN_CLUSTER, _OF_OWNER, Reference("workload_uid", "workload", "owned_by")),
+    references=(_IN_CLUSTER, _OF_OWNER, Reference("workload_uid", "workload", "owned_by", or_kinds=("custom_object",))),
     derived=(Derived("full_name", _name_of_pod, alone=True, reads=("cluster", "namespace", "name")),),
 )
 class Pod(Entity, frozen=True, kw_only=True, gc=False):
@@ -157,7 +174,7 @@ class Pod(Entity, frozen=True, kw_only=True, gc=False):
     deleted_at: Annotated[datetime.datetime | None, In("state"), Doc("When its deletion was asked for.")] = None
     ip_address: Annotated[Text | None, In("state"), Doc("Its address.")] = None
     owner_uid: Annotated[Text | None, In("state"), Doc("Uid of what controls it.")] = None
-    owner_kind: Annotated[Text | None, In("state"), Doc("Kind of what controls it.")] = None
+    owner_kind: Annotated[Text | None, In("state"), Doc(_OWNER_KIND)] = None
     workload_uid: Annotated[
         Text | None, In("workload"), Doc("Uid at the top of its owner chain: of a Deployment, not its ReplicaSet.")
     ] = None
@@ -171,7 +188,7 @@ class Pod(Entity, frozen=True, kw_only=True, gc=False):
     plural="custom_objects",
     indexes=("cluster", "owner_uid"),
     filter_indexes=("cluster", "kind", "name", "namespace", "project_id", "state"),
-    references=(_IN_CLUSTER, Reference("owner_uid", "custom_object", "owned_by")),
+    references=(_IN_CLUSTER, Reference("owner_uid", "custom_object", "owned_by", or_kinds=("workload",))),
 )
 class CustomObject(Entity, frozen=True, kw_only=True, gc=False):
     """An object of a kind that the option ``kinds`` of a source names. Id: its uid.
@@ -187,13 +204,18 @@ class CustomObject(Entity, frozen=True, kw_only=True, gc=False):
     project_id: Annotated[Text | None, In("state"), Doc(_PROJECT_DOC)] = None
     state: Annotated[Text | None, In("state"), Doc("The text at the path of its state; null: none.")] = None
     owner_uid: Annotated[Text | None, In("state"), Doc("Uid of what controls it, or the text at the path.")] = None
-    owner_kind: Annotated[Text | None, In("state"), Doc("Kind of what controls it; null: only a uid is known.")] = None
+    owner_kind: Annotated[Text | None, In("state"), Doc(f"{_OWNER_KIND} Null: only a uid is known.")] = None
     properties: Annotated[
         dict[str, Any] | None, In("state"), Doc("Name -> value at its path; null: there is none, or it is too large.")
     ] = None
     labels: Annotated[dict[str, Any] | None, In("state"), Doc("Its labels.")] = None
     created_at: Annotated[datetime.datetime | None, In("state"), Doc("When it was created.")] = None
     resource_version: Annotated[Text | None, In("state"), Doc("Opaque; of what is shown.")] = None
+
+    @property
+    def title(self) -> str:
+        """Its kind with its group; see :func:`~watcher_sync.wire.custom_kinds.title_of`."""
+        return title_of(self.api_group or "", self.kind or "")
 
 
 def last_written(_view: View, vnf: VnfInstance) -> datetime.datetime | None:

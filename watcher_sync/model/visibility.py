@@ -26,7 +26,7 @@ _PLACE: Final = frozenset({"cluster", "namespace", "name"})
 
 UNOWNED: Final[Mapping[str, Hidden]] = MappingProxyType({
     "pod": _hidden_but(_PLACE | {"phase"}, Pod.__struct_fields__),
-    "workload": _hidden_but(_PLACE | {"kind", "replicas", "ready_replicas"}, Workload.__struct_fields__),
+    "workload": _hidden_but(_PLACE | {"api_group", "kind", "replicas", "ready_replicas"}, Workload.__struct_fields__),
 })  # fmt: skip
 """Kind -> what a project does not see of an entity that is not its own, and that one of its VNF instances has."""
 

@@ -140,7 +140,12 @@ class GraphReader:
         self._scope = scope
         self._hidden = hidden or {}
         self._references = {
-            name: tuple(r for r in kind.references if r.kind in kinds and self._is_visible(name, r.field))
+            name: tuple(
+                msgspec.structs.replace(reference, kind=needed)
+                for reference in kind.references
+                for needed in (reference.kind, *reference.or_kinds)
+                if needed in kinds and self._is_visible(name, reference.field)
+            )
             for name, kind in kinds.items()
         }
 

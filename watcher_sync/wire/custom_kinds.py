@@ -12,6 +12,7 @@ deeply is None. Pure; for any thread.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from typing import Any, Final
@@ -23,8 +24,8 @@ from watcher_sync.wire.limits import MAX_DOCUMENT_BYTES
 
 _MAX_CHARS: Final = 255
 """Of a text, as :data:`~watcher_sync.wire.limits.Text`."""
-_MAX_NAME_CHARS: Final = 200
-"""Of a kind with its group, so that the types of its events are not too long."""
+_MAX_NAME_CHARS: Final = 190
+"""Of a kind with its group, so that the types of its events and the full names of its objects are not too long."""
 _MAX_PROPERTIES: Final = 64
 _MAX_NAME_BYTES: Final = 72
 """Of a property's name in JSON, with its quotes, colon and comma."""
@@ -36,7 +37,10 @@ _STEP: Final = re.compile(
     r"""|\[\?(?P<opened>\(@\.)?(?P<tested>[A-Za-z_][\w-]*)\s*==\s*(?:"(?P<text>[^"]*)"|'(?P<single>[^']*)')(?(opened)\))\]"""
 )
 _BEGIN: Final = re.compile(r"\s+(?P<name>[a-zA-Z][a-zA-Z0-9_]{0,62})=")
+_NOT_IN_MODEL: Final = frozenset({"annotations", "finalizers", "generation", "managedFields", "resourceVersion"})
+"""Fields of the metadata whose change alone is no change of a custom object."""
 _encode: Final = msgspec.json.Encoder().encode
+_encode_sorted: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 class Where(msgspec.Struct, frozen=True):
@@ -86,14 +90,24 @@ class ObjectPath(msgspec.Struct, frozen=True):
             return None
 
 
-class CustomKind(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry."""
+class NamedKind(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind that an option names."""
 
     group: str
     """Empty for the core group."""
     version: str
     """Empty: one that the server has."""
     kind: str
+
+    @property
+    def title(self) -> str:
+        """Its kind with its group; see :func:`title_of`."""
+        return title_of(self.group, self.kind)
+
+
+class CustomKind(NamedKind, frozen=True, kw_only=True):
+    """One entry: a kind whose objects become custom objects."""
+
     state: ObjectPath | None = None
     owner: ObjectPath | None = None
     """To the uid of the owner; None: the owner that controls it."""
@@ -101,10 +115,19 @@ class CustomKind(msgspec.Struct, frozen=True, kw_only=True):
     """To the namespace whose project it belongs to; None: its own namespace."""
     properties: dict[str, ObjectPath] = {}
 
-    @property
-    def title(self) -> str:
-        """Its kind with its group; see :func:`title_of`."""
-        return title_of(self.group, self.kind)
+    def digest(self, document: bytes) -> str:
+        """Digest of what the model has of an object, but for its resourceVersion; empty where it cannot be read.
+
+        :param document: the object as JSON; its metadata is an object.
+        """
+        paths = (self.state, self.owner, self.scope, *self.properties.values())
+        try:
+            found = msgspec.json.decode(document)
+            metadata = {name: value for name, value in found["metadata"].items() if name not in _NOT_IN_MODEL}
+            values = _encode_sorted([metadata, *(path.read(found) for path in paths if path is not None)])
+        except (msgspec.MsgspecError, ArithmeticError, RecursionError, ValueError):
+            return ""
+        return hashlib.blake2b(values, digest_size=16).hexdigest()
 
     def read_properties(self, document: Any) -> dict[str, Any] | None:
         """Name -> value, None where there is none; None without properties.
@@ -175,6 +198,6 @@ def parse_entries(entries: Iterable[str]) -> list[CustomKind]:
     found: dict[str, CustomKind] = {}
     for entry in entries:
         custom = parse_entry(entry)
-        if found.setdefault(custom.title, custom) is not custom:
+        if found.setdefault(custom.title.lower(), custom) is not custom:
             raise ValueError(f"{custom.title} is given twice")
     return list(found.values())

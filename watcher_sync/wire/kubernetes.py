@@ -11,21 +11,40 @@ Source: the Kubernetes API reference, core/v1 and apps/v1.
 from __future__ import annotations
 
 import datetime
+import functools
+import sys
 from typing import Annotated
 
 import msgspec
 
+from watcher_sync.wire.custom_kinds import title_of
 from watcher_sync.wire.limits import Count, Id, Text
 
 Name = Annotated[str, msgspec.Meta(max_length=253)]
 
 
-class OwnerReference(msgspec.Struct, gc=False):
+_MAX_TITLE_CHARS = 255
+"""Of a title in the model."""
+
+
+@functools.lru_cache(maxsize=1024)
+def _title(api_version: str, kind: str) -> str:
+    """One string in memory for all objects of a kind."""
+    return sys.intern(title_of(api_version.rpartition("/")[0], kind)[:_MAX_TITLE_CHARS])
+
+
+class OwnerReference(msgspec.Struct, gc=False, rename="camel"):
     """Who owns an object; at most one of them controls it."""
 
     uid: Text
     kind: Text = ""
+    api_version: Text = ""
     controller: bool | None = None
+
+    @property
+    def title(self) -> str:
+        """Its kind with its group; see :func:`~watcher_sync.wire.custom_kinds.title_of`."""
+        return _title(self.api_version, self.kind)
 
 
 class FieldsEntry(msgspec.Struct, gc=False):
@@ -63,6 +82,18 @@ class Object(msgspec.Struct, gc=False):
     """Any object; only its metadata is decoded."""
 
     metadata: Metadata
+
+
+class TypedObject(Object, gc=False, rename="camel"):
+    """Any object that may say its kind, as in a watch event; the objects of a list need not."""
+
+    kind: Text = ""
+    api_version: Text = ""
+
+    @property
+    def group(self) -> str:
+        """The group of its kind; empty for the core group."""
+        return self.api_version.rpartition("/")[0]
 
 
 class Waiting(msgspec.Struct, gc=False):

@@ -59,6 +59,20 @@ def test_objects_of_a_custom_kind_are_followed_as_they_come_change_and_go(engine
             assert [r.lister_watcher.name for r in source.reflectors] == ["pods", "athings", "bthings"]
 
 
+def test_an_update_that_changes_nothing_of_the_model_is_no_event(engine: Engine, tmp_path: Path) -> None:
+    with KubernetesServer() as server:
+        serve(server)
+        server.create(thing("one", "Pending"))
+        with following(server, tmp_path, engine, kinds=KINDS[:1]):
+            for beat in range(5):
+                server.patch("athings", "one", {"status": {"heartbeat": beat}})
+                server.patch("athings", "one", {"metadata": {"annotations": {"beat": str(beat)}}})
+            server.patch("athings", "one", {"status": {"phase": "Ready"}})
+            wait_until(lambda: things(engine) == [("a.example", "one", "Ready")])
+            server.patch("athings", "one", {"metadata": {"labels": {"a": "b"}}})
+            wait_until(lambda: engine.types("thing.a.example") == ["added", "listed", "modified", "modified"])
+
+
 def test_a_kind_that_the_cluster_serves_later_is_followed_without_a_restart(engine: Engine, tmp_path: Path) -> None:
     with KubernetesServer() as server:
         server.create(pod("p"))
@@ -189,6 +203,12 @@ def test_the_log_says_once_that_a_kind_is_not_served(engine: Engine, tmp_path: P
     [
         ({"kinds": ["Thing"]}, "kinds: 'Thing' is neither group/Kind nor group/version/Kind"),
         ({"kinds": [*KINDS, "a.example/v2/Thing"]}, "kinds: Thing.a.example is given twice"),
+        ({"kinds": [*KINDS, "a.example/v1/THING"]}, "kinds: THING.a.example is given twice"),
+        (
+            {"resources": ["batch/v1/Job", "a.example/v1/Job", "batch/v2/Job"]},
+            "resources: Job.batch is given twice",
+        ),
+        ({"resources": ["pods", "v1/Pod"]}, "resources: Pod is given twice"),
         ({"kinds": ["v1/Pod"]}, "kinds: Pod is a pod or a workload, which resources names"),
         (
             {"kinds": KINDS, "resources": ["pods", "a.example/v1/Thing"]},

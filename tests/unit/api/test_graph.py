@@ -103,6 +103,31 @@ def test_the_graph_of_a_host_has_what_runs_on_it_and_what_it_belongs_to(get, com
     assert "as_of" not in answer
 
 
+def test_a_custom_object_owns_and_is_owned_across_the_kinds_of_a_cluster(get, commit):
+    def custom(entity_id, **fields):
+        return Upsert("custom_object", entity_id, "1", {"state": fields})
+
+    commit(
+        custom("rollout"),
+        workload("set", owner_uid="rollout"),
+        Upsert("pod", "p", "1", {"state": {"owner_uid": "set"}, "workload": {"workload_uid": "rollout"}}),
+        workload("deployment"),
+        custom("policy", owner_uid="deployment"),
+        pod("orphan", owner_uid="absent"),
+    )
+    assert edges_of(get(root="custom_object/rollout", depth=2)) == {
+        ("workload/set", "custom_object/rollout", "owned_by", "owner_uid"),
+        ("pod/p", "custom_object/rollout", "owned_by", "workload_uid"),
+        ("pod/p", "workload/set", "owned_by", "owner_uid"),
+    }
+    assert edges_of(get(root="custom_object/policy")) == {
+        ("custom_object/policy", "workload/deployment", "owned_by", "owner_uid")
+    }
+    assert nodes_of(get(root="pod/orphan")) == [("pod/orphan", 0, "root")]
+    impact = get("/v1/impact", root="custom_object/rollout")
+    assert {kind: sum(states.values()) for kind, states in impact["members"].items()} == {"workload": 1, "pod": 1}
+
+
 def test_each_direction_is_a_walk_of_its_own_and_siblings_are_not_reached(get, commit):
     commit(node("h"), server("i", host="h"), server("sibling", host="h"))
     commit(volume("v", instance_ids=["i", "sibling"]), volume("w", source_id="v"))
@@ -366,6 +391,7 @@ def test_the_schema_of_a_reference_names_its_kind_and_relation(client):
         named = {name: schema["x-reference"] for name, schema in properties.items() if "x-reference" in schema}
         assert named == {
             r.field: {"kind": r.kind, "relation": r.relation, "lists_dependents": r.lists_dependents}
+            | ({"or_kinds": list(r.or_kinds)} if r.or_kinds else {})
             for r in kind.references
         }
     assert {"instance_ids", "source_id", "pool", "backend"} <= parameters

@@ -22,7 +22,7 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model, Snapshot
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.testing.kubernetes import builders
-from watcher_sync.wire.custom_kinds import parse_entry
+from watcher_sync.wire.custom_kinds import NamedKind, parse_entry
 from watcher_sync.wire.envelopes import read_body
 
 pytestmark = pytest.mark.slow
@@ -32,6 +32,8 @@ HANDLER.custom_kinds = {
     ("edge", "thing.a.example"): parse_entry("a.example/v1/Thing state=.status.phase size=.spec.size"),
     ("far", "thing.a.example"): parse_entry("a.example/v1/Thing"),
     ("edge", "thing.b.example"): parse_entry("b.example/v1/Thing owner=.spec.owner scope=.spec.tenant"),
+    ("edge", "job.batch"): NamedKind(group="batch", version="v1", kind="Job"),
+    ("edge", "job.a.example"): NamedKind(group="a.example", version="v1", kind="Job"),
 }
 HANDLER.namespace_projects = {("edge", "vnf-a"): "project-a"}
 DISPATCHER = Dispatcher([("kubernetes", HANDLER)])
@@ -259,6 +261,82 @@ def test_a_listing_deletes_workloads_of_its_kind_only(player: Player, story: Sto
         story.tell("replicaset", "listed", {"kind": "ReplicaSet", "namespace": None, "uids": []}),
     )
     assert (snapshot.ids("workload"), snapshot.get("pod", "p").workload_uid) == (["d"], None)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_the_model_has_what_a_cluster_has_of_kinds_of_one_name_in_several_groups(data: Any) -> None:
+    """Objects come and go, some deletions are never delivered, and each kind is listed at any time or never."""
+    kinds = ["job.batch", "job.a.example", "thing.a.example", "thing.b.example", "statefulset", "statefulset.a.example"]
+    story, player = Story(), Player()
+    there: dict[str, set[str]] = {kind: set() for kind in kinds}
+    unheard: dict[str, set[str]] = {kind: set() for kind in kinds}
+    for number in range(data.draw(st.integers(1, 25))):
+        kind = data.draw(st.sampled_from(kinds))
+        what = data.draw(st.sampled_from(["added", "added", "deleted", "lost", "listed"]))
+        uid = data.draw(st.sampled_from(sorted(there[kind]))) if there[kind] and what != "added" else f"u{number}"
+        if what == "listed":
+            player.play(story.tell(kind, "listed", {"kind": "any", "namespace": None, "uids": sorted(there[kind])}))
+            unheard[kind].clear()
+        elif what == "added":
+            player.play(story.tell(kind, "added", {"metadata": {"uid": uid, "name": "one"}}))
+            there[kind].add(uid)
+        elif uid in there[kind]:
+            there[kind].remove(uid)
+            if what == "lost":
+                unheard[kind].add(uid)
+            else:
+                player.play(story.tell(kind, "deleted", {"metadata": {"uid": uid}}))
+        snapshot = player.model.snapshot()
+        found = {*snapshot.ids("workload"), *snapshot.ids("custom_object")}
+        assert found == set().union(*there.values(), *unheard.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "group", "title"),
+    [
+        ("deployment", "apps", "Deployment"),
+        ("deployment.a.example", "a.example", "deployment.a.example"),
+        ("job.batch", "batch", "Job.batch"),
+        ("job.a.example", "a.example", "Job.a.example"),
+    ],
+)
+def test_a_workload_has_the_group_of_its_kind_also_in_its_full_name(
+    player: Player, story: Story, kind: str, group: str, title: str
+) -> None:
+    obj = {"metadata": {"uid": "w", "name": "one", "namespace": "default"}}
+    (found,) = player.play(story.tell(kind, "added", obj)).all("workload")
+    assert (found.api_group, found.kind) == (group, title.partition(".")[0])
+    assert found.full_name == f"edge/default/{title}/one"
+
+
+def test_the_kind_of_a_recorded_object_is_spelled_as_in_the_object(player: Player) -> None:
+    obj = {
+        "apiVersion": "c.example/v1",
+        "kind": "CronTab",
+        "metadata": {"uid": "u", "name": "n", "resourceVersion": "1"},
+    }
+    event = read_body(json.dumps({"type": "ADDED", "object": obj}).encode(), source="edge", number=1)
+    found = player.play(event).get("workload", "u")
+    assert (found.api_group, found.kind) == ("c.example", "CronTab")
+
+
+@pytest.mark.parametrize(
+    ("api_version", "top", "owner_kind"),
+    [("apps/v1", "deploy", "ReplicaSet"), ("apps.kruise.io/v1", "rs", "ReplicaSet.apps.kruise.io")],
+)
+def test_a_pod_of_another_groups_replica_set_is_traced_to_its_owner_alone(
+    player: Player, story: Story, api_version: str, top: str, owner_kind: str
+) -> None:
+    owner = {"apiVersion": api_version, "kind": "ReplicaSet", "uid": "rs", "controller": True}
+    metadata = {"uid": "p", "name": "p", "ownerReferences": [owner]}
+    kind = "replicaset" if api_version == "apps/v1" else "replicaset.apps.kruise.io"
+    owned = {"uid": "rs", "name": "rs", **owned_by(("Deployment", "deploy"))}
+    snapshot = player.play(
+        story.tell("pod", "added", {"metadata": metadata}), story.tell(kind, "added", {"metadata": owned})
+    )
+    found = snapshot.get("pod", "p")
+    assert (found.workload_uid, found.owner_kind) == (top, owner_kind)
 
 
 def test_a_listing_that_comes_late_deletes_nothing_that_is_newer(player: Player, story: Story) -> None:

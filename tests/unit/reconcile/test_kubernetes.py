@@ -461,12 +461,12 @@ def test_what_lives_in_no_namespace_is_compared_wherever_the_source_looks(server
     lists = [request.path for request in server.requests.last() if request.verb == "list"]
     assert lists.count("/api/v1/nodes") == lists.count("/api/v1/namespaces/default/pods") > 0
     site.reconcile()
-    nodes = {w.id for w in site.model.all("workload") if w.kind == "node"}
+    nodes = {w.id for w in site.model.all("workload") if w.kind == "Node"}
     assert nodes == {obj["metadata"]["uid"] for obj in server.objects("Node")}
     assert site.reconcile().differences == ()
     server.delete("Node", server.objects("Node")[0]["metadata"]["name"])
     site.reconcile(allow_deletes=True)
-    assert len([w for w in site.model.all("workload") if w.kind == "node"]) == len(nodes) - 1
+    assert len([w for w in site.model.all("workload") if w.kind == "Node"]) == len(nodes) - 1
     site.close()
 
 

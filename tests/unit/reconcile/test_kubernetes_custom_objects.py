@@ -11,7 +11,7 @@ import pytest
 
 from tests.clusters import Installation, one_vdu
 from watcher_sync.sources.kubernetes import lister_watcher
-from watcher_sync.testing.kubernetes import KubernetesServer, internal_error
+from watcher_sync.testing.kubernetes import KubernetesServer, forbidden, internal_error
 from watcher_sync.testing.kubernetes.builders import deployment
 
 pytestmark = pytest.mark.slow
@@ -73,6 +73,39 @@ def test_what_came_changed_and_went_is_healed_and_is_a_drift_by_field(site: Inst
     assert {d.field for d in site.drifts() if d.kind == "custom_object"} >= {"state", "properties", ""}
     assert site.reconcile().differences == ()
     assert site.drifts() == []
+
+
+def test_an_update_that_changes_nothing_of_the_model_is_no_difference(site: Installation, server: KubernetesServer):
+    site.reconcile()
+    server.patch("athings", "one", {"status": {"heartbeat": 1}})
+    head = site.head()
+    assert (site.reconcile().differences, site.head()) == ((), head)
+
+
+JOBS = {"resources": ["pods", "deployments", "replicasets", "batch/v1/Job", "a.example/v1/Job"]}
+
+
+@pytest.mark.parametrize("path", ["/apis/batch/v1/jobs", "/apis/a.example/v1/ajobs"])
+def test_the_objects_of_a_group_outlive_that_another_groups_kind_is_forbidden(
+    server: KubernetesServer, tmp_path: Path, path: str
+):
+    server.register("a.example", "v1", "ajobs", "Job")
+    for each in ("batch", "a.example"):
+        metadata = {"name": "one", "namespace": "default"}
+        server.create({"apiVersion": f"{each}/v1", "kind": "Job", "metadata": metadata})
+    site = Installation(tmp_path, {"edge": server}, connect_timeout=30.0, read_timeout=30.0, **JOBS)
+    assert site.reconcile().complete
+
+    def jobs() -> list[str]:
+        return sorted(w.full_name for w in site.model.all("workload") if w.kind == "Job")
+
+    assert jobs() == ["edge/default/Job.a.example/one", "edge/default/Job.batch/one"]
+    head = site.head()
+    server.fail(forbidden(), path=path, count=None)
+    for _ in range(2):
+        assert site.reconcile(allow_deletes=True).deleted == 0
+    assert (len(jobs()), site.head()) == (2, head)
+    site.close()
 
 
 def test_a_dry_run_and_an_observed_kind_write_nothing(site: Installation, server: KubernetesServer):

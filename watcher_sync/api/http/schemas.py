@@ -47,10 +47,18 @@ def field_schema(field: Field) -> Schema:
 def _fields(kind: Kind) -> Mapping[str, Schema]:
     """The schemas of a kind's fields. All schemas of the kind share them, so they are never changed."""
     found = {name: field_schema(field) for name, field in kind.fields.items()}
-    for reference in kind.references:
-        named = {"kind": reference.kind, "relation": reference.relation, "lists_dependents": reference.lists_dependents}
-        found[reference.field] = {**found[reference.field], "x-reference": named}
+    for name, named in reference_documents(kind).items():
+        found[name] = {**found[name], "x-reference": named}
     return MappingProxyType(found)
+
+
+def reference_documents(kind: Kind) -> dict[str, dict[str, Any]]:
+    """Field -> what it refers to."""
+    return {
+        each.field: {"kind": each.kind, "relation": each.relation, "lists_dependents": each.lists_dependents}
+        | ({"or_kinds": list(each.or_kinds)} if each.or_kinds else {})
+        for each in kind.references
+    }
 
 
 def entity_schema(kind: Kind, more: Mapping[str, Schema] = MappingProxyType({})) -> Schema:

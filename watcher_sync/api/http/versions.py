@@ -13,7 +13,7 @@ from microversion_parse import Version, parse_version_string
 from watcher_sync.api.http.microversions import NEWEST, OLDEST, VERSIONS
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
 from watcher_sync.api.http.rules import EVERYBODY
-from watcher_sync.api.http.schemas import STRING, Schema
+from watcher_sync.api.http.schemas import STRING, Schema, reference_documents
 from watcher_sync.model.kinds import Kind, Relation
 
 LOGIN = "/v1/login"
@@ -27,6 +27,11 @@ _REFERENCE: Final[Schema] = {
     "properties": {
         "kind": STRING | {"description": "The kind that the field refers to. It need not be installed."},
         "relation": {"enum": list(get_args(Relation))},
+        "or_kinds": {
+            "type": "array",
+            "items": STRING,
+            "description": "Other kinds, one of whose entities may have the id instead. Absent: there are none.",
+        },
         "lists_dependents": {"type": "boolean", "description": "Whether the field names those that need the entity."},
     },
 }
@@ -80,15 +85,8 @@ def _version(kinds: Mapping[str, Kind], *, has_login: bool) -> dict[str, Any]:
         "release": release(),
         "kinds": {name: f"/v1/{kind.plural}" for name, kind in kinds.items()},
         "names": {name: kind.title_field for name, kind in kinds.items() if kind.title_field is not None},
-        "references": {name: _references(kind) for name, kind in kinds.items() if kind.references},
+        "references": {name: reference_documents(kind) for name, kind in kinds.items() if kind.references},
         "links": [{"rel": "self", "href": "/v1"}, {"rel": "describedby", "href": "/openapi.json"}, *login],
-    }
-
-
-def _references(kind: Kind) -> dict[str, dict[str, Any]]:
-    return {
-        each.field: {"kind": each.kind, "relation": each.relation, "lists_dependents": each.lists_dependents}
-        for each in kind.references
     }
 
 

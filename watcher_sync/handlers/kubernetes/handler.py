@@ -30,12 +30,13 @@ from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import CustomObject, Pod, Workload
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.view import View
-from watcher_sync.wire.custom_kinds import CustomKind
+from watcher_sync.wire.custom_kinds import CustomKind, NamedKind, title_of
 from watcher_sync.wire.kubernetes import (
     DaemonSetObject,
     Metadata,
     Object,
     PodObject,
+    TypedObject,
     WorkloadObject,
 )
 
@@ -85,8 +86,8 @@ class KubernetesHandler(Handler):
         "kubernetes.cluster.synced",
     )
 
-    custom_kinds: Mapping[tuple[str, str], CustomKind] = MappingProxyType({})
-    """(cluster, title in lower case) -> the kinds whose objects are custom objects; set when the handler is loaded."""
+    custom_kinds: Mapping[tuple[str, str], NamedKind] = MappingProxyType({})
+    """(cluster, title in lower case) -> the kind that only an option names; set when the handler is loaded."""
 
     def scopes(self, origin: str) -> list[EntityScope]:
         """The objects of the cluster, and the cluster. The VNF instances are those of the REST API."""
@@ -136,7 +137,7 @@ class KubernetesHandler(Handler):
 
         :raises InvalidEvent: naming the field that is wrong.
         """
-        kind, workload = _KINDS.get(_kind(event), _kind(event)), read(event, WorkloadObject)
+        kind, workload = _KINDS[_title(event)], read(event, WorkloadObject)
         fields: dict[str, Any] = {"replicas": workload.spec.replicas if workload.spec is not None else None}
         if (status := workload.status) is not None:
             fields["ready_replicas"] = status.ready_replicas
@@ -144,7 +145,7 @@ class KubernetesHandler(Handler):
             fields["updated_replicas"] = status.replicas if kind == "ReplicaSet" else status.updated_replicas
             fields["observed_generation"] = status.observed_generation
         fields["project_id"] = self._project(event, workload.metadata)
-        return _workload(event, kind, workload.metadata, fields, view)
+        return _workload(event, ("apps", kind), workload.metadata, fields, view)
 
     def on_daemon_set(self, event: Event, view: View) -> Iterator[Change]:
         """A DaemonSet as it is now.
@@ -159,17 +160,18 @@ class KubernetesHandler(Handler):
             fields["updated_replicas"] = status.updated
             fields["observed_generation"] = status.observed_generation
         fields["project_id"] = self._project(event, workload.metadata)
-        return _workload(event, "DaemonSet", workload.metadata, fields, view)
+        return _workload(event, ("apps", "DaemonSet"), workload.metadata, fields, view)
 
     def on_other_object(self, event: Event, view: View) -> Iterator[Change]:
         """An object of a kind that is followed by option; the meaning of its replicas is unknown.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
-        metadata = read(event, Object).metadata
+        found = read(event, TypedObject)
         if (custom := self._custom_kind(event)) is not None:
-            return self._custom_object(event, custom, metadata, view)
-        return _workload(event, _kind(event), metadata, {"project_id": self._project(event, metadata)}, view)
+            return self._custom_object(event, custom, found.metadata, view)
+        fields: dict[str, Any] = {"project_id": self._project(event, found.metadata)}
+        return _workload(event, self._group_and_kind(event, found), found.metadata, fields, view)
 
     def on_workload_deleted(self, event: Event, view: View) -> Iterator[Change]:
         """A workload or a custom object exists no more, known or not; its pods lose their workload.
@@ -203,22 +205,22 @@ class KubernetesHandler(Handler):
         :raises InvalidEvent: naming the field that is wrong.
         """
         listed, version = read(event, Listed), _version(event)
-        if (custom := self._custom_kind(event)) is not None:
+        title = _title(event)
+        if self._custom_kind(event) is not None:
             for each in view.by("custom_object", "cluster", event.origin):
                 assert isinstance(each, CustomObject)
                 if (
-                    (each.api_group, each.kind) == (custom.group, custom.kind)
-                    and each.id not in listed.uids
+                    each.id not in listed.uids
+                    and each.title.lower() == title
                     and _older(each, listed, _OBJECT_STATE, version)
                 ):
                     yield Delete("custom_object", each.id, absent(version))
             return
-        kinds = {_KINDS.get(_title(event), _kind(event))}
         for workload in view.by("workload", "cluster", event.origin):
             assert isinstance(workload, Workload)
             if (
-                workload.kind in kinds
-                and workload.id not in listed.uids
+                workload.id not in listed.uids
+                and workload.title.lower() == title
                 and _older(workload, listed, _WORKLOAD_STATE, version)
             ):
                 yield Delete("workload", workload.id, absent(version))
@@ -258,7 +260,18 @@ class KubernetesHandler(Handler):
     def _custom_kind(self, event: Event) -> CustomKind | None:
         """What the option says of the object's kind; None: the object is a workload."""
         kinds = self.custom_kinds
-        return kinds.get((event.origin, _title(event))) if kinds else None
+        named = kinds.get((event.origin, _title(event))) if kinds else None
+        return named if isinstance(named, CustomKind) else None
+
+    def _group_and_kind(self, event: Event, found: TypedObject) -> tuple[str, str]:
+        """The kind as the API spells it: as the option names it, else as the object does, else in lower case."""
+        title = _title(event)
+        if (named := self.custom_kinds.get((event.origin, title))) is not None:
+            return named.group, named.kind
+        if title_of(found.group, found.kind).lower() == title:
+            return found.group, found.kind
+        kind, _, group = title.partition(".")
+        return group, kind
 
     def _custom_object(self, event: Event, custom: CustomKind, metadata: Metadata, view: View) -> Iterator[Change]:
         """An object as it is now, with the values at the paths of its kind.
@@ -295,14 +308,17 @@ def _pod(event: Event, pod: PodObject) -> dict[str, Any]:
     return fields
 
 
-def _workload(event: Event, kind: str, metadata: Metadata, fields: dict[str, Any], view: View) -> Iterator[Change]:
+def _workload(
+    event: Event, named: tuple[str, str], metadata: Metadata, fields: dict[str, Any], view: View
+) -> Iterator[Change]:
+    """:param named: the group and the kind."""
     uid, version = metadata.uid, _version(event)
     fields |= _metadata(event, metadata)
-    fields["kind"] = _intern(kind)
+    fields["api_group"], fields["kind"] = map(_intern, named)
     fields["generation"] = metadata.generation
     fields["deleted_at"] = metadata.deletion_timestamp
     yield _upsert("workload", metadata, version, fields, view.get("workload", uid), _WORKLOAD_STATE)
-    if kind == "ReplicaSet":
+    if named == ("apps", "ReplicaSet"):
         yield from _trace_all(uid, version, view)
 
 
@@ -313,7 +329,7 @@ def _metadata(event: Event, metadata: Metadata) -> dict[str, Any]:
         "namespace": _intern(namespace) if namespace is not None else None,
         "cluster": _intern(event.origin),
         "owner_uid": owner.uid if owner is not None else None,
-        "owner_kind": _intern(owner.kind) if owner is not None else None,
+        "owner_kind": owner.title if owner is not None else None,
         "labels": _interned(tuple(metadata.labels.items())) if metadata.labels else metadata.labels,
         "created_at": metadata.creation_timestamp,
         "resource_version": metadata.resource_version,
@@ -422,10 +438,6 @@ def _is_not_above(version: str | None, limit: str | None) -> bool:
     if version is None or limit is None or not (version.isdecimal() and limit.isdecimal()):
         return False
     return int(version) <= int(limit)
-
-
-def _kind(event: Event) -> str:
-    return event.type.split(".")[1]
 
 
 def _title(event: Event) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from watcher_sync.events import Event, PartialPayload
 from watcher_sync.exceptions import InvalidEvent
-from watcher_sync.wire.kubernetes import DaemonSetObject, Object, PodObject, WorkloadObject
+from watcher_sync.wire.kubernetes import DaemonSetObject, Object, PodObject, TypedObject, WorkloadObject
 from watcher_sync.wire.limits import Text
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class ClusterState(msgspec.Struct):
 
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {
     type_: msgspec.json.Decoder(type_)
-    for type_ in (Object, PodObject, WorkloadObject, DaemonSetObject, Listed, ClusterState)
+    for type_ in (Object, TypedObject, PodObject, WorkloadObject, DaemonSetObject, Listed, ClusterState)
 }
 
 

@@ -180,14 +180,12 @@ _SECRET_NAME: Final = re.compile(
 def group_version_kind(kind: str, entity: Entity) -> dict[str, str]:
     """Return ``{"Group", "Version", "Kind"}`` of an entity.
 
-    The model does not store the group of a workload that is followed by option: its group and its version are empty.
-    A custom object has its own group and kind. The model does not store its version, which is that of the option.
+    A workload and a custom object have the group and the kind of the object. The model does not store the version of
+    a kind that an option names: it is empty.
     """
-    if isinstance(entity, CustomObject):
-        return {"Group": entity.api_group or "", "Version": "", "Kind": entity.kind or ""}
-    if isinstance(entity, Workload):
-        group, version = ("apps", "v1") if entity.kind in _APPS else ("", "")
-        return {"Group": group, "Version": version, "Kind": entity.kind or ""}
+    if isinstance(entity, (CustomObject, Workload)):
+        version = "v1" if entity.title in _APPS else ""
+        return {"Group": entity.api_group or "", "Version": version, "Kind": entity.kind or ""}
     group, version, name = _GROUPS.get(kind, ("watcher_sync", "v1alpha1", kind))
     return {"Group": group, "Version": version, "Kind": name}
 

@@ -112,7 +112,7 @@ def read_vdu(view: View, *, cluster: str, namespace: str, workload: Mapping[str,
 
 def _has(entity: Entity, cluster: str, kind: str, labels: Mapping[str, str]) -> bool:
     """Whether an entity is a workload of this kind in the cluster with at least these labels."""
-    if not isinstance(entity, Workload) or entity.cluster != cluster or entity.kind != kind:
+    if not isinstance(entity, Workload) or entity.cluster != cluster or entity.title != kind:
         return False
     return labels.items() <= (entity.labels or {}).items()
 
@@ -120,9 +120,9 @@ def _has(entity: Entity, cluster: str, kind: str, labels: Mapping[str, str]) -> 
 def pods_of(view: View, workload: Workload) -> list[Pod]:
     """The pods below a workload, over its ReplicaSets where it is a Deployment."""
     owners = [workload.id]
-    if workload.kind == "Deployment":
+    if workload.title == "Deployment":
         sets = view.by("workload", "owner_uid", workload.id)
-        owners = [w.id for w in sets if isinstance(w, Workload) and w.kind == "ReplicaSet"]
+        owners = [w.id for w in sets if isinstance(w, Workload) and w.title == "ReplicaSet"]
     pods = [pod for uid in owners for pod in view.by("pod", "owner_uid", uid) if isinstance(pod, Pod)]
     # Clusters that were restored from one snapshot have workloads with equal uids.
     return [pod for pod in pods if pod.cluster == workload.cluster]
@@ -139,7 +139,7 @@ def top_of(view: View, owner_uid: str | None) -> Workload | None:
         if not isinstance(found, Workload):
             break
         # The owner of a Deployment is a custom resource of an operator, not a workload.
-        top, owner_uid = found, found.owner_uid if found.kind == "ReplicaSet" else None
+        top, owner_uid = found, found.owner_uid if found.title == "ReplicaSet" else None
     return None if owner_uid is not None else top
 
 

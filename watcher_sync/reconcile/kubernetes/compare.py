@@ -28,13 +28,11 @@ from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import CustomObject, Pod, VnfInstance, Workload
 from watcher_sync.model.view import View
 from watcher_sync.model.vnf.evaluation import Observation, Unlisted, unknown_in
-from watcher_sync.model.vnf.matching import top_of
 from watcher_sync.reconcile.base import Context
 from watcher_sync.reconcile.drift import Divergence, LiveView, compare
 from watcher_sync.sources.kubernetes.connection import ApiConnection
-from watcher_sync.sources.kubernetes.resources import KNOWN, Resource, key_of
+from watcher_sync.sources.kubernetes.resources import Resource, key_of
 from watcher_sync.sources.kubernetes.target import ClusterTarget, ListingPart
-from watcher_sync.wire.custom_kinds import title_of
 
 _CONFIRM_SECONDS: Final = 1.0
 """Seconds that a difference has to last before it counts: a watch delivers its event within them."""
@@ -161,14 +159,16 @@ class ClusterComparer:
         found: list[tuple[Divergence, Event]] = []
         sizes: collections.Counter[str] = collections.Counter()
         for kind in _COMPARED:
-            there = {i: f for i, f in live.found[kind].items() if _object_kind(f.entity) in listed}
+            there = {i: f for i, f in live.found[kind].items() if _title_of(f.entity) in listed}
             before = [e for e in known[kind] if _is_listed(e, listed)]
-            sizes.update(map(_object_kind, before))
+            sizes.update(map(_title_of, before))
             for what in compare(kind, before, there):
                 if what.live is None:
                     assert what.model is not None
                     found.append(self._gone(target, kind, what.model, listed))
                     continue
+                if kind == "custom_object" and what.fields == ["resource_version"]:
+                    continue  # the source tells no such update of a custom object
                 event = what.live.event
                 assert event is not None
                 happened = "added" if what.model is None else "modified"
@@ -183,7 +183,7 @@ class ClusterComparer:
         target: ClusterTarget, kind: str, entity: Entity, listed: Mapping[str, _ListedKind]
     ) -> tuple[Divergence, Event]:
         """Return that an entity exists in the model alone, with its deletion."""
-        part = ListingPart(resource=listed[_object_kind(entity)].resource, namespace=None)
+        part = ListingPart(resource=listed[_title_of(entity)].resource, namespace=None)
         data = msgspec.json.encode({"metadata": {"uid": entity.id}})
         event = part.event(data, source=target.source, cluster=target.cluster, what="absent")
         return Divergence(kind=kind, id=entity.id, model=entity, live=None), event
@@ -261,28 +261,15 @@ def _is_unwritten(instance: VnfInstance, now: View) -> bool:
     return known is not None and known.versions == instance.versions
 
 
-def _kind_in_model(resource: Resource) -> str:
-    """Return the kind of an object as :func:`_object_kind` does.
-
-    The model spells the kinds of workloads that only an option names in lower case.
-    """
-    if resource.custom:
-        return resource.title
-    is_known = any(known.title == resource.title for known in KNOWN.values())
-    return resource.kind if is_known else resource.kind.lower()
-
-
-def _object_kind(entity: Entity) -> str:
-    if isinstance(entity, CustomObject):
-        return title_of(entity.api_group or "", entity.kind or "")
-    return "Pod" if isinstance(entity, Pod) else str(getattr(entity, "kind", None))
+def _title_of(entity: Entity) -> str:
+    return entity.title if isinstance(entity, (Workload, CustomObject)) else "Pod"
 
 
 def kind_of_object(what: Divergence) -> str:
     """Return the kind by which the delete guard counts an object, such as ``Pod`` or ``Kind.group``."""
     entity = what.model if what.live is None else what.live.entity
     assert entity is not None
-    return _object_kind(entity)
+    return _title_of(entity)
 
 
 def _known(base: View, kind: str, cluster: str, namespace: str | None) -> list[Entity]:
@@ -338,7 +325,7 @@ def _listed_kinds(lists: Sequence[ListingPart], target: ClusterTarget, namespace
         resource = listed.resource
         if resource.title in unknown or (namespace is not None and not resource.namespaced):
             continue
-        kind = found.setdefault(_kind_in_model(resource), _ListedKind(resource=resource))
+        kind = found.setdefault(resource.title, _ListedKind(resource=resource))
         kind.unread |= listed.unread.keys()
         kind.namespaces.add(listed.namespace if resource.namespaced and not listed.unserved else None)
     return found
@@ -346,7 +333,7 @@ def _listed_kinds(lists: Sequence[ListingPart], target: ClusterTarget, namespace
 
 def _is_listed(entity: Entity, listed: Mapping[str, _ListedKind]) -> bool:
     """Whether the listings would contain the entity if it existed, and could read it."""
-    kind = listed.get(_object_kind(entity))
+    kind = listed.get(_title_of(entity))
     if kind is None or entity.id in kind.unread:
         return False
     return None in kind.namespaces or getattr(entity, "namespace", None) in kind.namespaces
@@ -380,12 +367,12 @@ def losses(found: Iterable[Divergence], live: View) -> dict[str, int]:
 
 
 def _controller(entity: Entity, live: View) -> str | None:
-    """Return the uid at the top of the owner chain, if the cluster still has that workload; else None."""
-    if isinstance(entity, Pod) and entity.workload_uid is not None:
-        uid: str | None = entity.workload_uid
-    elif isinstance(entity, (Pod, Workload)):
-        top = top_of(live, entity.owner_uid)
-        uid = top.id if top is not None else None
-    else:
+    """Return the uid at the top of the owner chain, if the cluster still has that object; else None."""
+    if not isinstance(entity, (Pod, Workload)):
         return None
-    return uid if uid is not None and live.get("workload", uid) is not None else None
+    uid = getattr(entity, "workload_uid", None) or entity.owner_uid
+    while uid is not None and isinstance(found := live.get("workload", uid), Workload):
+        if found.title != "ReplicaSet" or found.owner_uid is None:
+            return uid
+        uid = found.owner_uid
+    return uid if uid is not None and live.get("custom_object", uid) is not None else None

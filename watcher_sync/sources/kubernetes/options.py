@@ -6,9 +6,8 @@ from __future__ import annotations
 import msgspec
 from oslo_config import cfg
 
-from watcher_sync.conf.custom_kinds import KINDS
+from watcher_sync.conf.custom_kinds import KINDS, RESOURCES
 from watcher_sync.conf.namespaces import CLUSTER, NAMESPACE_PROJECTS
-from watcher_sync.sources.kubernetes import resources
 
 OPTIONS: list[cfg.Opt] = [
     cfg.StrOpt(
@@ -73,19 +72,7 @@ Select by labels that objects keep: one that ceases to match counts as deleted, 
 ReplicaSets need the labels, too, or the pods of Deployments are not traced to them.
 """,
     ),
-    cfg.ListOpt(
-        "resources",
-        default=list(resources.KNOWN),
-        help="""
-What to follow: ``pods``, ``deployments``, ``replicasets``, ``statefulsets``, ``daemonsets``, and any other kind as
-``group/Kind`` or ``group/version/Kind``, such as ``argoproj.io/Rollout`` (``v1/ConfigMap`` in the core group), which
-becomes a workload of the model. Name custom controllers that own pods here, and all else in ``kinds``.
-
-Without a version, the source takes one that the cluster serves, the preferred one first.
-
-Related options: ``kinds``.
-""",
-    ),
+    RESOURCES,
     KINDS,
     cfg.BoolOpt(
         "watch",

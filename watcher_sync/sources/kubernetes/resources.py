@@ -32,8 +32,8 @@ class Resource(msgspec.Struct, frozen=True):
     namespaced: bool = True
     read_as: type[Object] | None = None
     """The type that handlers read its objects as; None: unknown."""
-    custom: bool = False
-    """Whether its objects become custom objects."""
+    custom: CustomKind | None = None
+    """How its objects become custom objects; None: they do not."""
 
     @property
     def base(self) -> str:
@@ -101,7 +101,7 @@ def parse(name: str) -> Resource:
 
 def of_custom_kind(custom: CustomKind) -> Resource:
     """Return the resource of an entry of the option ``kinds``."""
-    return Resource(custom.group, custom.version, custom.kind, custom=True)
+    return Resource(custom.group, custom.version, custom.kind, custom=custom)
 
 
 class _ResourceEntry(msgspec.Struct):

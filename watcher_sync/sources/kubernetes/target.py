@@ -242,8 +242,11 @@ def _read_resources(name: str, group: Any) -> tuple[Resource, ...]:
         custom = tuple(resources.of_custom_kind(each) for each in parse_entries(group.kinds))
     except ValueError as exc:
         raise ConfigError(f"[source_{name}] kinds: {exc}") from None
-    workloads = {resource.title for resource in (*resources.KNOWN.values(), *found)}
-    if twice := [resource.title for resource in custom if resource.title in workloads]:
+    titles = [resource.title.lower() for resource in found]
+    if twice := [resource.title for resource in found if titles.count(resource.title.lower()) > 1]:
+        raise ConfigError(f"[source_{name}] resources: {twice[0]} is given twice")
+    titles += [resource.title.lower() for resource in resources.KNOWN.values()]
+    if twice := [resource.title for resource in custom if resource.title.lower() in titles]:
         raise ConfigError(f"[source_{name}] kinds: {twice[0]} is a pod or a workload, which resources names")
     if not found + custom:
         raise ConfigError(f"[source_{name}] resources: names nothing to follow")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns the objects of lists and watches into events, and remembers which version of each object was seen.
 
-Attributes of the tracker: uid -> resourceVersion of every object that was seen and is not deleted. An object whose
-version is already known makes no event.
+It has the resourceVersion of every object that was seen and is not deleted. Of a custom object it has a digest of what
+the model shows. An unchanged object makes no event.
 
-* Resource versions are opaque here; only equality is tested.
-* A complete listing makes an ``absent`` event for each known object that it lacks, and a ``listed`` event with the
-  uids of all existing objects. After a restart nothing is known, so the handler uses ``listed`` to find deletions.
+* Versions are opaque; only equality is tested.
+* A complete listing makes an ``absent`` event for each known object that it lacks. Its ``listed`` event has all uids,
+  so the handler finds deletions after a restart.
 * A listing with an unreadable object makes neither, because that object may be any of the known ones.
 
 Belongs to one reflector's thread; ``count`` is for any thread.
@@ -141,12 +141,20 @@ class ObjectTracker:
         )
 
     def _on_version(self, data: bytes | PartialPayload, uid: str, version: str, name: str) -> Event | None:
-        """Return the event of an existing object; None if this version of it is known."""
-        known = self._versions.get(uid)
-        if known == version:
+        """Return the event of an existing object; None if this version of it is known, or the model has the same."""
+        known, mark = self._versions.get(uid), self._mark(version, data)
+        if known == mark:
             return None
-        self._versions[uid] = version
+        self._versions[uid] = mark
         return self._event("added" if known is None else "modified", uid, version, data, version, name)
+
+    def _mark(self, version: str, data: bytes | PartialPayload) -> str:
+        """Return what differs if the model would: the version, or a digest of a custom object.
+
+        Controllers write heartbeats into custom objects. The model shows none of them, so they are no events.
+        """
+        custom = self._api.resource.custom
+        return (custom.digest(data) if custom is not None and isinstance(data, bytes) else "") or version
 
     def _event(self, what: str, uid: str, about: str, data: Any, position: str, name: str = "") -> Event:
         sequence = self._sequence()

@@ -60,10 +60,10 @@ def test_bookkeeping_and_identity_are_no_status(bookkeeping):
     [
         (Pod(id="1"), ("", "v1", "Pod")),
         *[
-            (Workload(id="1", kind=name), ("apps", "v1", name))
+            (Workload(id="1", api_group="apps", kind=name), ("apps", "v1", name))
             for name in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
         ],
-        (Workload(id="1", kind="Job"), ("", "", "Job")),
+        (Workload(id="1", api_group="batch", kind="Job"), ("batch", "", "Job")),
         (Workload(id="1"), ("", "", "")),
         (Instance(id="1"), ("compute", "v1alpha1", "Instance")),
         (ServiceTypeInstance(id="1"), ("dcm", "v1alpha1", "ServiceTypeInstance")),

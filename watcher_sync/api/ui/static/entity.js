@@ -14,7 +14,7 @@ import { SHOWN, VnfDetail } from "./vnf_detail.js";
 
 function Value({ kind, field, value, open, names }) {
   const reference = names?.reference(kind, field);
-  if (reference && value?.length) return html`<${Refs} kind=${reference.kind} value=${value} names=${names} open=${open} />`;
+  if (reference && value?.length) return html`<${Refs} kind=${reference.kind} others=${reference.or_kinds} value=${value} names=${names} open=${open} />`;
   if (isTime(value)) return html`<${Time} value=${value} />`;
   if (Array.isArray(value) && value.some((one) => one && typeof one === "object")) {
     return html`<ul class="list">${value.map((one, i) => html`<li key=${i}><${Value} field="" value=${one} /></li>`)}</ul>`;

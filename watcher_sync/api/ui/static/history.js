@@ -13,7 +13,7 @@ class Change extends Pure {
   value(field, value) {
     const { kind, names, open } = this.props;
     const reference = typeof value === "string" && value && names.reference(kind, field);
-    return reference ? html`<${Ref} kind=${reference.kind} id=${value} names=${names} open=${open} />` : shown(value);
+    return reference ? html`<${Ref} kind=${reference.kind} others=${reference.or_kinds} id=${value} names=${names} open=${open} />` : shown(value);
   }
 
   render({ row, whole }) {

@@ -26,7 +26,7 @@ export class Names {
     Object.assign(this, { paths: kinds, fields: names, references });
   }
 
-  /** What a field of a kind refers to: `{kind, relation}`; undefined: it refers to nothing. */
+  /** What a field of a kind refers to: `{kind, or_kinds, relation}`; undefined: it refers to nothing. */
   reference(kind, field) {
     return this.references[kind]?.[field];
   }
@@ -34,7 +34,12 @@ export class Names {
   /** The fields by which entities of one kind name those of another that they need. */
   fieldsTo(kind, needed) {
     const declared = Object.entries(this.references[kind] || {});
-    return declared.filter(([, one]) => one.kind === needed && !one.lists_dependents).map(([field]) => field);
+    return declared.filter(([, one]) => [one.kind, ...(one.or_kinds || [])].includes(needed) && !one.lists_dependents).map(([field]) => field);
+  }
+
+  /** Of some kinds the one whose entity has an id, as far as it is known. */
+  kindOf(kinds, id) {
+    return kinds.find((kind) => this.of(kind, id) !== false) ?? kinds[0];
   }
 
   /** A kind in words: "storage pools". */
@@ -111,8 +116,9 @@ export class Names {
   }
 }
 
-/** An entity by its name, where it has one; opens it, where there is one. */
-export function Ref({ kind, id, names, open, name }) {
+/** An entity by its name, where it has one; opens it, where there is one. It is of the first kind or of one of others. */
+export function Ref({ kind: first, others, id, names, open, name }) {
+  const kind = others ? names.kindOf([first, ...others], id) : first;
   const known = name ?? names.of(kind, id);
   const absence = name ? "" : names.absence(kind, id);
   if (absence) return html`<span title=${absence}>${id}</span>`;
@@ -125,8 +131,8 @@ export function Ref({ kind, id, names, open, name }) {
 }
 
 /** The value of a field that is a reference: one id, or a list of them. */
-export function Refs({ kind, value, names, open, most = MOST }) {
+export function Refs({ kind, others, value, names, open, most = MOST }) {
   const ids = Array.isArray(value) ? value : [value];
-  return html`<span>${ids.slice(0, most).map((id, i) => html`${i > 0 && ", "}<${Ref} key=${id} kind=${kind} id=${id} names=${names} open=${open} />`)}${
+  return html`<span>${ids.slice(0, most).map((id, i) => html`${i > 0 && ", "}<${Ref} key=${id} kind=${kind} others=${others} id=${id} names=${names} open=${open} />`)}${
     ids.length > most && ` and ${number(ids.length - most)} more`}</span>`;
 }

@@ -50,7 +50,7 @@ function Pairs({ value }) {
 
 export function Cell({ kind, field, value, names, open }) {
   const reference = names.reference(kind, field);
-  if (reference && value?.length) return html`<${Refs} kind=${reference.kind} value=${value} names=${names} open=${open} most=${IDS} />`;
+  if (reference && value?.length) return html`<${Refs} kind=${reference.kind} others=${reference.or_kinds} value=${value} names=${names} open=${open} most=${IDS} />`;
   if (isTime(value)) return html`<${Time} value=${value} />`;
   if (value && typeof value === "object" && !Array.isArray(value)) return Object.keys(value).length ? html`<${Pairs} value=${value} />` : "—";
   const text = plain(value);
