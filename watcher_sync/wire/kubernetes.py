@@ -11,13 +11,16 @@ Source: the Kubernetes API reference, core/v1 and apps/v1.
 from __future__ import annotations
 
 import datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
 from watcher_sync.wire.limits import Count, Id, Text
 
 Name = Annotated[str, msgspec.Meta(max_length=253)]
+
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""What a decoder of msgspec raises for a text that is not the JSON that its type describes."""
 
 
 class OwnerReference(msgspec.Struct, gc=False):
@@ -47,7 +50,8 @@ class Metadata(msgspec.Struct, gc=False, rename="camel"):
     creation_timestamp: datetime.datetime | None = None
     deletion_timestamp: datetime.datetime | None = None
     generation: Count | None = None
-    resource_version: Text | None = None
+    resource_version: str | None = None
+    """Opaque; of several clusters behind one API, as long as their number demands."""
     managed_fields: list[FieldsEntry] | None = None
 
     @property
@@ -68,7 +72,7 @@ class Object(msgspec.Struct, gc=False):
 class Waiting(msgspec.Struct, gc=False):
     """Why a container does not run."""
 
-    reason: Text | None = None
+    reason: str | None = None
 
 
 class ContainerState(msgspec.Struct, gc=False):
@@ -89,7 +93,7 @@ class Condition(msgspec.Struct, gc=False):
 
     type: str
     status: str
-    reason: Text | None = None
+    reason: str | None = None
 
 
 class PodSpec(msgspec.Struct, gc=False, rename="camel"):
@@ -102,7 +106,7 @@ class PodStatus(msgspec.Struct, gc=False, rename="camel"):
     """What a pod is."""
 
     phase: Text | None = None
-    reason: Text | None = None
+    reason: str | None = None
     pod_ip: Text | None = msgspec.field(default=None, name="podIP")
     conditions: list[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None
