@@ -33,6 +33,7 @@ from watcher_sync.testing.kubernetes import (
     Silence,
     error_event,
     forbidden,
+    gateway_page,
     gone,
     internal_error,
     too_many_requests,
@@ -203,6 +204,28 @@ def test_401_again_backs_off(engine, tmp_path):
             wait_until(lambda: time.monotonic() - began > 1.0)
             assert server.requests.count() - before <= 12 * (time.monotonic() - began)  # wait: a rate; load lowers it
             fault.stop()
+            wait_for_truth(server, engine)
+
+
+def test_a_gateway_that_asks_for_a_login_is_no_watch_and_no_event(engine, tmp_path):
+    with KubernetesServer() as server, following(server, tmp_path, engine) as source:
+        fault = server.fail(gateway_page(), verb="watch", path=PODS, count=3)
+        server.fail(Break(), path=PODS)
+        wait_until(lambda: fault.hits == 3)
+        server.create(pod("a"))
+        wait_for_truth(server, engine)
+        assert not [event for event in engine.events if event.undecodable]
+        assert only(source).progress.relists == 1
+
+
+@pytest.mark.parametrize("body", [b'{"message":"nicht verf\xfcgbar"}', b'{"message":' + b"[" * 100_000, b"\xff"])
+def test_an_error_whose_body_cannot_be_read_counts_by_its_status(engine, tmp_path, body):
+    with KubernetesServer() as server:
+        fault = server.fail(gateway_page(503, body), count=None)
+        with following(server, tmp_path, engine, synced=False) as source:
+            wait_until(lambda: source.status().detail == "503 no message")
+            fault.stop()
+            server.create(pod("a"))
             wait_for_truth(server, engine)
 
 

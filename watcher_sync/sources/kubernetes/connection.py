@@ -27,6 +27,7 @@ import msgspec
 import urllib3
 
 from watcher_sync.sources.kubernetes.credentials import Access, CredentialsError, KubeconfigClient, load_client
+from watcher_sync.wire.kubernetes import UNREADABLE
 
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
 """The default maximum of a decompressed answer."""
@@ -91,7 +92,7 @@ def api_error(body: bytes, *, code: int = 0, retry_after: str | None = None) -> 
     """
     try:
         status = msgspec.json.decode(body, type=_Status)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         status = _Status()
     seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
     if seconds is None and status.details is not None and status.details.retry_after:
@@ -166,6 +167,9 @@ class ApiConnection:
             self._forget_client(number)
             response, _ = self._request(path, query, accept, read_timeout)
         if response.status == 200:
+            if "html" in response.headers.get("Content-Type", ""):
+                _discard(response)
+                raise TransportError("the answer is a page of HTML, as from a gateway that asks for a login")
             return response
         try:
             body = _read_bounded(response, _MAX_ERROR_BYTES)

@@ -30,7 +30,7 @@ from watcher_sync.sources.kubernetes.connection import (
     api_error,
 )
 from watcher_sync.sources.kubernetes.resources import Resource
-from watcher_sync.wire.kubernetes import Object
+from watcher_sync.wire.kubernetes import UNREADABLE, Object
 
 _MAX_OBJECT_BYTES: Final = 256 * 1024
 """The mean size of the objects of a page may not be larger. One object may: API servers accept up to 3 MiB."""
@@ -93,7 +93,7 @@ T = TypeVar("T")
 
 class _ObjectList(msgspec.Struct, Generic[T]):
     metadata: _ListMetadata
-    items: list[T] | None = None
+    items: list[T] | None
 
 
 _decode = msgspec.json.Decoder(_ObjectList[msgspec.Raw]).decode
@@ -143,7 +143,10 @@ def pages(
             if token and exc.gone:
                 raise ListExpired from exc
             raise
+        last_token = token
         page, token = _read(body, read_as)
+        if token and token == last_token:
+            raise TransportError("the list does not end: its pages repeat")
         yield page
         del page, body  # frees their memory before the next page arrives
         if not token:
@@ -171,12 +174,12 @@ def _read(body: bytes, read_as: type[Object] | None) -> tuple[ObjectPage, str]:
         try:
             found = _decoder(read_as).decode(body)
             objects = found.items or []
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        except UNREADABLE:
             pass  # one object does not fit, or the body is no list: the decode below decides
     if found is None:
         try:
             found = _decode(body)
-        except msgspec.DecodeError as exc:
+        except UNREADABLE as exc:
             raise TransportError(f"the answer is no list: {exc}") from exc
         items = found.items or []
     metadata = found.metadata
@@ -233,7 +236,7 @@ class ListerWatcher:
         base, complete = self.resource.base, None
         try:
             complete = resources.complete(self.resource, self._connection.read(base, read_timeout=read_timeout))
-        except msgspec.DecodeError as exc:
+        except UNREADABLE as exc:
             raise TransportError(f"discovery of {base}: {exc}") from exc
         except ApiError as exc:
             if exc.code != 404:

@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-import msgspec
 from oslo_log import log as logging
 
 from watcher_sync.backoff import Backoff
@@ -41,6 +40,7 @@ from watcher_sync.sources.kubernetes.options import ReflectorSettings
 from watcher_sync.sources.kubernetes.progress import Phase, SyncProgress
 from watcher_sync.sources.kubernetes.resources import Resource, key_of
 from watcher_sync.sources.kubernetes.tracker import ObjectTracker
+from watcher_sync.wire.kubernetes import UNREADABLE
 
 LOG = logging.getLogger(__name__)
 
@@ -325,7 +325,7 @@ class Reflector:
                             seen = None
                     elif found.type == "ERROR":
                         raise ListerWatcher.stream_error(bytes(found.object))
-                except (msgspec.DecodeError, UnicodeError) as exc:
+                except UNREADABLE as exc:
                     events.append(self.objects.undecodable(line, str(exc)))
                     self.version, version = None, None  # only a listing can find the version
                     raise TransportError(f"an event cannot be decoded: {exc}") from exc

@@ -37,6 +37,7 @@ from watcher_sync.testing.kubernetes.faults import (
     Silence,
     error_event,
     forbidden,
+    gateway_page,
     gone,
     internal_error,
     too_many_requests,
@@ -64,6 +65,7 @@ __all__ = [
     "unauthorized",
     "forbidden",
     "gone",
+    "gateway_page",
     "version_too_large",
     "error_event",
 ]

@@ -94,6 +94,11 @@ def gone() -> Answer:
     return Answer(errors.too_old(1, 2))
 
 
+def gateway_page(code: int = 200, page: bytes = b"<html>\n<title>Log in</title>\n</html>\n") -> Answer:
+    """A page of a gateway in front of the server, which need not be in UTF-8."""
+    return Answer(ApiError(code, "", "", page=page))
+
+
 def version_too_large(retry_after: int = 1) -> Answer:
     """504: the server has not seen that version yet; Retry-After in seconds."""
     error = errors.too_large(2, 1)

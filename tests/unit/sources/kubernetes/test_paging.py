@@ -193,7 +193,16 @@ def test_of_a_list_that_is_known_for_the_most_part_no_page_is_held_for_a_few_new
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{", b'{"metadata":{}}', b'{"metadata":{"resourceVersion":"1"},"items":7}']
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"metadata":{}}',
+        b'{"kind":"Pod","metadata":{"resourceVersion":"1","uid":"a"}}',
+        b'{"metadata":{"resourceVersion":"1"},"items":7}',
+        b'{"metadata":{"resourceVersion":"\xfc"}}',
+    ],
 )
 def test_what_is_no_list_is_said_to_be_none(body: bytes) -> None:
     with pytest.raises(TransportError, match="the answer is no list"):
@@ -204,3 +213,9 @@ def test_what_is_no_list_is_said_to_be_none(body: bytes) -> None:
 def test_an_empty_list_is_a_list(items: bytes) -> None:
     cluster = Cluster([b'{"metadata":{"resourceVersion":"1"},"items":%b}' % items])
     assert [event.type for event in cluster.events] == ["kubernetes.pod.listed"]
+
+
+def test_a_list_whose_pages_repeat_is_given_up() -> None:
+    again = b'{"metadata":{"resourceVersion":"1","continue":"next"},"items":[]}'
+    with pytest.raises(TransportError, match="the list does not end"):
+        Cluster([again, again, b'{"metadata":{"resourceVersion":"1"},"items":[]}'])
