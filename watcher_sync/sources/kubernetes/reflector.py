@@ -169,6 +169,8 @@ class Reflector:
 
     def _list_and_watch(self) -> None:
         """List if there is no version, and watch until the server ends the watch."""
+        if self.version is None:
+            self.lister_watcher.undiscover()  # its definition may be another one by now
         if not self.lister_watcher.is_discovered:
             self.lister_watcher.discover()
         if self.version is None:

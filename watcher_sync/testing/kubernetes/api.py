@@ -60,7 +60,9 @@ class KubernetesApi:
 
     def register(self, group: str, version: str, plural: str, kind: str, *, namespaced: bool = True) -> ResourceType:
         """Serve one more type."""
-        return self.registry.register(ResourceType(group, version, plural, kind, namespaced))
+        resource = self.registry.register(ResourceType(group, version, plural, kind, namespaced))
+        self.store.begin(resource)
+        return resource
 
     def unregister(self, kind: str) -> None:
         """Delete the objects of a type, and serve it no more: its CustomResourceDefinition was deleted."""
