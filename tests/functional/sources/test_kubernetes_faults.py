@@ -218,6 +218,17 @@ def test_a_gateway_that_asks_for_a_login_is_no_watch_and_no_event(engine, tmp_pa
         assert only(source).progress.relists == 1
 
 
+def test_a_redirection_is_not_followed_and_its_target_is_told_without_its_query(engine, tmp_path):
+    moved = ApiError(302, "", "", headers={"Location": "https://login.example/start?state=secret"})
+    with KubernetesServer() as server:
+        fault = server.fail(Answer(moved), count=None)
+        with following(server, tmp_path, engine, synced=False) as source:
+            wait_until(lambda: source.status().detail == "302 the server redirects to https://login.example/start")
+            fault.stop()
+            server.create(pod("a"))
+            wait_for_truth(server, engine)
+
+
 @pytest.mark.parametrize("body", [b'{"message":"nicht verf\xfcgbar"}', b'{"message":' + b"[" * 100_000, b"\xff"])
 def test_an_error_whose_body_cannot_be_read_counts_by_its_status(engine, tmp_path, body):
     with KubernetesServer() as server:

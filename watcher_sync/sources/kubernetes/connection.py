@@ -171,6 +171,9 @@ class ApiConnection:
                 _discard(response)
                 raise TransportError("the answer is a page of HTML, as from a gateway that asks for a login")
             return response
+        if location := response.get_redirect_location():
+            _discard(response)
+            raise ApiError(response.status, "", f"the server redirects to {location.partition('?')[0]}")
         try:
             body = _read_bounded(response, _MAX_ERROR_BYTES)
         finally:
