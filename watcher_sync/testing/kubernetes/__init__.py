@@ -31,6 +31,7 @@ from watcher_sync.testing.kubernetes.errors import ApiError
 from watcher_sync.testing.kubernetes.faults import (
     Action,
     Break,
+    Close,
     ErrorEvent,
     RawLine,
     Request,
@@ -57,6 +58,7 @@ __all__ = [
     "Hang",
     "Cut",
     "Break",
+    "Close",
     "Silence",
     "ErrorEvent",
     "RawLine",

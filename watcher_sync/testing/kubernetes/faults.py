@@ -38,6 +38,11 @@ class Break:
 
 
 @dataclasses.dataclass(frozen=True)
+class Close:
+    """The server ends a watch properly."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Silence:
     """The watch stays open and nothing more comes, no bookmark either."""
 
@@ -56,7 +61,7 @@ class RawLine:
     line: bytes = b'{"type":"ADDED","object":{"kind":"Pod","met\n'
 
 
-StreamAction = Break | Silence | ErrorEvent | RawLine
+StreamAction = Break | Close | Silence | ErrorEvent | RawLine
 Action = RequestAction | StreamAction
 AnyFault = Fault[RequestAction, Request] | Fault[StreamAction, Request]
 

@@ -18,7 +18,7 @@ from watcher_sync.testing.http.handler import Closed, Handler
 from watcher_sync.testing.http.listener import Listener
 from watcher_sync.testing.kubernetes import errors, patches
 from watcher_sync.testing.kubernetes.api import KubernetesApi
-from watcher_sync.testing.kubernetes.faults import Break, ErrorEvent, RawLine, Request, Silence
+from watcher_sync.testing.kubernetes.faults import Break, Close, ErrorEvent, RawLine, Request, Silence
 from watcher_sync.testing.kubernetes.resources import PODS
 from watcher_sync.testing.kubernetes.routing import Target, delete_options, list_query, target_of, verb_of, watch_query
 from watcher_sync.testing.kubernetes.views import Table, view
@@ -196,6 +196,8 @@ class ApiHandler(Handler):
                     if half_line:
                         self._chunk((line or b'{"type":"ADDED","object":{}}')[: max(len(line) // 2, 12)])
                     raise Closed
+                case Close():
+                    return False
                 case Silence():
                     self.hang()
                 case ErrorEvent(error):
