@@ -25,8 +25,8 @@ storable: Final[Callable[[str], str]] = functools.partial(_UNSTORABLE.sub, "\uff
 """Returns a text with U+FFFD for each character that some database refuses."""
 
 
-def for_people(text: str) -> str:
-    """A message as the model has it: storable, and of at most :data:`MAX_MESSAGE_CHARS` characters."""
-    if len(text) > MAX_MESSAGE_CHARS:
-        text = text[: MAX_MESSAGE_CHARS - len(_CUT)] + _CUT
+def for_people(text: str, most: int = MAX_MESSAGE_CHARS) -> str:
+    """A message as the model has it: storable, and of at most so many characters."""
+    if len(text) > most:
+        text = text[: most - len(_CUT)] + _CUT
     return storable(text)

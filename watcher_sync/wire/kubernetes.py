@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime
 import functools
 import sys
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
@@ -21,6 +21,9 @@ from watcher_sync.wire.custom_kinds import title_of
 from watcher_sync.wire.limits import Count, Id, Text
 
 Name = Annotated[str, msgspec.Meta(max_length=253)]
+
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""What a decoder of msgspec raises for a text that is not the JSON that its type describes."""
 
 
 _MAX_TITLE_CHARS = 255
@@ -66,7 +69,8 @@ class Metadata(msgspec.Struct, gc=False, rename="camel"):
     creation_timestamp: datetime.datetime | None = None
     deletion_timestamp: datetime.datetime | None = None
     generation: Count | None = None
-    resource_version: Text | None = None
+    resource_version: str | None = None
+    """Opaque; of several clusters behind one API, as long as their number demands."""
     managed_fields: list[FieldsEntry] | None = None
 
     @property
@@ -99,7 +103,7 @@ class TypedObject(Object, gc=False, rename="camel"):
 class Waiting(msgspec.Struct, gc=False):
     """Why a container does not run."""
 
-    reason: Text | None = None
+    reason: str | None = None
 
 
 class Terminated(msgspec.Struct, gc=False, rename="camel"):
@@ -107,7 +111,7 @@ class Terminated(msgspec.Struct, gc=False, rename="camel"):
 
     exit_code: int = 0
     signal: int = 0
-    reason: Text | None = None
+    reason: str | None = None
 
 
 class ContainerState(msgspec.Struct, gc=False):
@@ -132,7 +136,7 @@ class Condition(msgspec.Struct, gc=False):
 
     type: str
     status: str
-    reason: Text | None = None
+    reason: str | None = None
 
 
 class InitContainer(msgspec.Struct, gc=False, rename="camel"):
@@ -153,7 +157,7 @@ class PodStatus(msgspec.Struct, gc=False, rename="camel"):
     """What a pod is."""
 
     phase: Text | None = None
-    reason: Text | None = None
+    reason: str | None = None
     pod_ip: Text | None = msgspec.field(default=None, name="podIP")
     conditions: list[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None

@@ -10,7 +10,10 @@ import msgspec
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 """An entity's id."""
 
-Text = Annotated[str, msgspec.Meta(max_length=255)]
+MAX_TEXT_CHARS = 255
+"""Characters of a short text."""
+
+Text = Annotated[str, msgspec.Meta(max_length=MAX_TEXT_CHARS)]
 """A short text: a name, a state, an id of something else."""
 
 MAX_DOCUMENT_BYTES = 524_288

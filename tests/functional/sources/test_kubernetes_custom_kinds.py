@@ -229,3 +229,18 @@ def test_a_source_may_follow_custom_kinds_alone(engine: Engine, tmp_path: Path) 
         server.create(thing("one"))
         with following(server, tmp_path, engine, kinds=KINDS[:1], resources=[]):
             assert things(engine) == [("a.example", "one", "Ready")]
+
+
+def test_a_kind_that_is_defined_again_with_another_scope_is_discovered_again(engine: Engine, tmp_path: Path) -> None:
+    """It is away for such a short time that no request meets its absence."""
+    with KubernetesServer() as server:
+        serve(server, namespaced=False)
+        server.create(thing("old"))
+        with following(server, tmp_path, engine, kinds=KINDS[:1], namespaces=["a"]):
+            server.unregister("athings")
+            serve(server)
+            for namespace in ("a", "b"):
+                made = thing(f"in-{namespace}")
+                server.create({**made, "metadata": {**made["metadata"], "namespace": namespace}})
+            wait_until(lambda: "in-a" in [name for _, name, _ in things(engine)])
+            assert things(engine) == [("a.example", "in-a", "Ready")]

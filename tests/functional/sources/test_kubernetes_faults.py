@@ -22,10 +22,12 @@ from hypothesis import strategies as st
 from tests.functional.sources.reflecting import PODS, Engine, following, only, wait_for_truth
 from tests.waiting import wait_until
 from watcher_sync.sources.base import SourceState
+from watcher_sync.sources.kubernetes import reflector
 from watcher_sync.testing.kubernetes import (
     Answer,
     ApiError,
     Break,
+    Close,
     Cut,
     Hang,
     KubernetesServer,
@@ -33,6 +35,7 @@ from watcher_sync.testing.kubernetes import (
     Silence,
     error_event,
     forbidden,
+    gateway_page,
     gone,
     internal_error,
     too_many_requests,
@@ -206,6 +209,39 @@ def test_401_again_backs_off(engine, tmp_path):
             wait_for_truth(server, engine)
 
 
+def test_a_gateway_that_asks_for_a_login_is_no_watch_and_no_event(engine, tmp_path):
+    with KubernetesServer() as server, following(server, tmp_path, engine) as source:
+        fault = server.fail(gateway_page(), verb="watch", path=PODS, count=3)
+        server.fail(Break(), path=PODS)
+        wait_until(lambda: fault.hits == 3)
+        server.create(pod("a"))
+        wait_for_truth(server, engine)
+        assert not [event for event in engine.events if event.undecodable]
+        assert only(source).progress.relists == 1
+
+
+def test_a_redirection_is_not_followed_and_its_target_is_told_without_its_query(engine, tmp_path):
+    moved = ApiError(302, "", "", headers={"Location": "https://login.example/start?state=secret"})
+    with KubernetesServer() as server:
+        fault = server.fail(Answer(moved), count=None)
+        with following(server, tmp_path, engine, synced=False) as source:
+            wait_until(lambda: source.status().detail == "302 the server redirects to https://login.example/start")
+            fault.stop()
+            server.create(pod("a"))
+            wait_for_truth(server, engine)
+
+
+@pytest.mark.parametrize("body", [b'{"message":"nicht verf\xfcgbar"}', b'{"message":' + b"[" * 100_000, b"\xff"])
+def test_an_error_whose_body_cannot_be_read_counts_by_its_status(engine, tmp_path, body):
+    with KubernetesServer() as server:
+        fault = server.fail(gateway_page(503, body), count=None)
+        with following(server, tmp_path, engine, synced=False) as source:
+            wait_until(lambda: source.status().detail == "503 no message")
+            fault.stop()
+            server.create(pod("a"))
+            wait_for_truth(server, engine)
+
+
 @pytest.mark.parametrize("when", ["between", "at the end"])
 def test_a_page_that_expires_restarts_the_list(engine, tmp_path, when):
     with KubernetesServer() as server:
@@ -264,6 +300,39 @@ def test_initial_events_that_are_cut_say_nothing_is_gone(engine, tmp_path):
             assert engine.types()[-1] == "listed"
             assert "kubernetes.pod.deleted" not in {e.type for e in engine.events[before:]}
             assert only(source).progress.relists == 1
+
+
+def test_a_balancer_that_cuts_idle_watches_is_no_outage(engine, tmp_path, monkeypatch):
+    monkeypatch.setattr(reflector, "_BRIEF_SECONDS", 0.0)  # each watch counts as one that lasted
+    with KubernetesServer() as server, following(server, tmp_path, engine, backoff_max=30) as source:
+        fault = server.fail(Break(), path=PODS, count=8)
+        wait_until(lambda: fault.hits == 8)
+        server.create(pod("a"))
+        wait_for_truth(server, engine)
+        assert source.status().state is SourceState.CONNECTED
+        assert "kubernetes.cluster.disconnected" not in {event.type for event in engine.events}
+
+
+def test_a_server_that_names_no_pause_is_not_asked_in_a_hot_loop(engine, tmp_path):
+    with KubernetesServer() as server:
+        fault = server.fail(too_many_requests(0), count=None)
+        with following(server, tmp_path, engine, synced=False, backoff_max=0.5):
+            wait_until(lambda: fault.hits)
+            began, before = time.monotonic(), fault.hits
+            wait_until(lambda: time.monotonic() - began > 1.0)
+            assert fault.hits - before <= 12 * (time.monotonic() - began)  # wait: a rate; load lowers it
+            fault.stop()
+            server.create(pod("a"))
+            wait_for_truth(server, engine)
+
+
+def test_watches_that_bring_something_and_end_at_once_are_no_hot_loop(engine, tmp_path):
+    with KubernetesServer(bookmark_interval=0.001) as server, following(server, tmp_path, engine):
+        fault = server.fail(Close(), path=PODS, after=1, count=None)
+        wait_until(lambda: fault.hits > 1)
+        began, before = time.monotonic(), fault.hits
+        wait_until(lambda: time.monotonic() - began > 1.0)
+        assert fault.hits - before <= 12 * (time.monotonic() - began)  # wait: a rate; load lowers it
 
 
 @pytest.mark.parametrize("half_line", [False, True])

@@ -165,6 +165,30 @@ def test_an_evicted_pod_and_one_that_is_being_deleted_say_so(player: Player, sto
     assert (pod.phase, pod.reason, pod.deleted_at.hour) == ("Failed", "Evicted", 4)
 
 
+def test_a_long_reason_is_cut_and_costs_no_pod(player: Player, story: Story) -> None:
+    waiting = [{"state": {"waiting": {"reason": "x" * 300}}}]
+    status = {"phase": "Pending", "containerStatuses": waiting}
+    unschedulable = {"type": "PodScheduled", "status": "False", "reason": "y" * 300}
+    model = player.play(
+        story.pod("waits", status=status),
+        story.pod("unplaced", status={"phase": "Pending", "conditions": [unschedulable]}),
+        story.pod("failed", status={"phase": "Failed", "reason": "z" * 254 + "\0z"}),
+    )
+    found = {pod.id: pod.reason for pod in model.all("pod")}
+    assert found == {"waits": "x" * 254 + "…", "unplaced": "y" * 254 + "…", "failed": "z" * 254 + "…"}
+
+
+def test_a_version_of_many_clusters_is_stored_by_its_hash(player: Player, story: Story) -> None:
+    """An API in front of many clusters puts their versions into one."""
+    long = "7" * 1000
+    first = player.play(story.pod("p", metadata={"uid": "p", "resourceVersion": long})).get("pod", "p")
+    second = player.play(story.pod("p", metadata={"uid": "p", "resourceVersion": long + "8"})).get("pod", "p")
+    assert len(first.resource_version) == len(second.resource_version) == 64
+    assert first.resource_version != second.resource_version
+    player.play(story.tell("pod", "listed", {"kind": "Pod", "uids": [], "resource_version": long}))
+    assert not player.model.snapshot().get("pod", "p")
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_a_workload_tells_what_is_wanted_and_what_is(player: Player, story: Story, kind: str) -> None:
     obj = {

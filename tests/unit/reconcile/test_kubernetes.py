@@ -17,7 +17,15 @@ from watcher_sync.exceptions import ConfigError, OperationRunning, ReconcileErro
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.vnf.evaluation import Result
 from watcher_sync.storage.drifts import list_drifts
-from watcher_sync.testing.kubernetes import Cut, KubernetesServer, Request, forbidden, gone, internal_error
+from watcher_sync.testing.kubernetes import (
+    Cut,
+    KubernetesServer,
+    Request,
+    forbidden,
+    gateway_page,
+    gone,
+    internal_error,
+)
 from watcher_sync.testing.kubernetes.builders import daemon_set, deployment, pod, stateful_set
 
 pytestmark = pytest.mark.slow
@@ -166,7 +174,11 @@ def test_an_event_that_comes_later_is_newer_than_what_was_healed(site: Installat
 # What is not known
 
 
-@pytest.mark.parametrize("fault", [forbidden(), internal_error(), Cut()], ids=["403", "500", "cut"])
+@pytest.mark.parametrize(
+    "fault",
+    [forbidden(), internal_error(), Cut(), gateway_page(), gateway_page(503, b'{"message":"\xfc"}')],
+    ids=["403", "500", "cut", "login", "latin-1"],
+)
 def test_nothing_is_deleted_when_a_list_fails_or_is_cut_in_the_middle(
     site: Installation, server: KubernetesServer, fault: Any
 ):

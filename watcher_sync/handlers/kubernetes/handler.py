@@ -14,6 +14,7 @@ Guaranteed: any permutation and repetition of other events ends in the same mode
 from __future__ import annotations
 
 import functools
+import hashlib
 import operator
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -29,6 +30,7 @@ from watcher_sync.model.changes import Change, Delete, Upsert, Version, absent, 
 from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import CustomObject, Pod, Workload
 from watcher_sync.model.scopes import EntityScope
+from watcher_sync.model.texts import for_people
 from watcher_sync.model.view import View
 from watcher_sync.wire.custom_kinds import CustomKind, NamedKind, title_of
 from watcher_sync.wire.kubernetes import (
@@ -39,6 +41,7 @@ from watcher_sync.wire.kubernetes import (
     TypedObject,
     WorkloadObject,
 )
+from watcher_sync.wire.limits import MAX_TEXT_CHARS
 
 _KINDS = {
     "deployment": "Deployment",
@@ -301,7 +304,8 @@ def _pod(event: Event, pod: PodObject) -> dict[str, Any]:
     if (status := pod.status) is not None:
         fields["phase"] = _intern(status.phase) if status.phase is not None else None
         containers = read_containers(pod, status)
-        fields["reason"] = _intern(containers.reason) if containers.reason is not None else None
+        reason = containers.reason
+        fields["reason"] = _intern(for_people(reason, MAX_TEXT_CHARS)) if reason is not None else None
         fields["ip_address"] = status.pod_ip
         fields["ready"] = has_condition(status, "Ready")
         fields["restarts"], fields["crash_looping"] = containers.restarts, containers.crash_looping
@@ -323,7 +327,9 @@ def _workload(
 
 
 def _metadata(event: Event, metadata: Metadata) -> dict[str, Any]:
-    owner, namespace = metadata.controller, metadata.namespace
+    owner, namespace, version = metadata.controller, metadata.namespace, metadata.resource_version
+    if version is not None and len(version) > MAX_TEXT_CHARS:
+        version = hashlib.sha256(version.encode()).hexdigest()  # only equality counts
     return {
         "name": metadata.name,
         "namespace": _intern(namespace) if namespace is not None else None,
@@ -332,7 +338,7 @@ def _metadata(event: Event, metadata: Metadata) -> dict[str, Any]:
         "owner_kind": owner.title if owner is not None else None,
         "labels": _interned(tuple(metadata.labels.items())) if metadata.labels else metadata.labels,
         "created_at": metadata.creation_timestamp,
-        "resource_version": metadata.resource_version,
+        "resource_version": version,
     }
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from watcher_sync.events import Event, PartialPayload
 from watcher_sync.exceptions import InvalidEvent
-from watcher_sync.wire.kubernetes import DaemonSetObject, Object, PodObject, TypedObject, WorkloadObject
+from watcher_sync.wire.kubernetes import UNREADABLE, DaemonSetObject, Object, PodObject, TypedObject, WorkloadObject
 from watcher_sync.wire.limits import Text
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ class Listed(msgspec.Struct):
     kind: Text
     uids: set[str]
     namespace: Text | None = None
-    resource_version: Text | None = None
+    resource_version: str | None = None
     """Of the collection as it was listed."""
 
 
@@ -59,5 +59,5 @@ def read(event: Event, type_: type[T]) -> T:
     try:
         found: T = _DECODERS[type_].decode(data)
         return found
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
+    except UNREADABLE as exc:
         raise InvalidEvent(f"object: {exc}") from None

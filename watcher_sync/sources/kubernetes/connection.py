@@ -28,6 +28,7 @@ from oslo_log import log
 
 from watcher_sync.sources.kubernetes.credentials import Access, ApiClient, CredentialsError, load_client
 from watcher_sync.sources.kubernetes.kubeconfig import Files
+from watcher_sync.wire.kubernetes import UNREADABLE
 
 LOG = log.getLogger(__name__)
 
@@ -98,7 +99,7 @@ def api_error(body: bytes, *, code: int = 0, retry_after: str | None = None) -> 
     """
     try:
         status = msgspec.json.decode(body, type=_Status)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         status = _Status()
     seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
     if seconds is None and status.details is not None and status.details.retry_after:
@@ -181,7 +182,13 @@ class ApiConnection:
             self._forget_client(number)
             response, _ = self._request(path, query, accept, read_timeout)
         if response.status == 200:
+            if "html" in response.headers.get("Content-Type", ""):
+                _discard(response)
+                raise TransportError("the answer is a page of HTML, as from a gateway that asks for a login")
             return response
+        if location := response.get_redirect_location():
+            _discard(response)
+            raise ApiError(response.status, "", f"the server redirects to {location.partition('?')[0]}")
         try:
             body = _read_bounded(response, _MAX_ERROR_BYTES)
         finally:

@@ -33,7 +33,7 @@ from watcher_sync.sources.kubernetes.connection import (
     api_error,
 )
 from watcher_sync.sources.kubernetes.resources import Resource
-from watcher_sync.wire.kubernetes import Object
+from watcher_sync.wire.kubernetes import UNREADABLE, Object
 
 _METADATA: Final = f"{resources.WHOLE};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
@@ -109,7 +109,7 @@ ReadTimeout = Callable[[], float | None]
 
 class _ObjectList(msgspec.Struct, Generic[T]):
     metadata: _ListMetadata
-    items: list[T] | None = None
+    items: list[T] | None
 
 
 _decode = msgspec.json.Decoder(_ObjectList[msgspec.Raw]).decode
@@ -132,12 +132,12 @@ def _read(body: bytes, read_as: type[Object] | None) -> tuple[ObjectPage, str]:
         try:
             found = _decoder(read_as).decode(body)
             objects = found.items or []
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        except UNREADABLE:
             pass  # one object does not fit, or the body is no list: the decode below decides
     if found is None:
         try:
             found = _decode(body)
-        except msgspec.DecodeError as exc:
+        except UNREADABLE as exc:
             raise TransportError(f"the answer is no list: {exc}") from exc
         items = found.items or []
     metadata = found.metadata
@@ -275,7 +275,10 @@ class ListerWatcher:
             begins, token = True, ""
             try:
                 while True:
+                    last_token = token
                     page, token = self._page(token, whole, read_as, read_timeout)
+                    if token and token == last_token:
+                        raise TransportError("the list does not end: its pages repeat")
                     yield begins, page
                     begins = False
                     del page  # frees its memory before the next page arrives
@@ -314,7 +317,7 @@ class ListerWatcher:
         page, token = _read(self._list(token, 1, _METADATA, MAX_ANSWER_BYTES, read_timeout), None)
         try:
             (found,) = map(_decode_named, page.texts())
-        except (msgspec.DecodeError, ValueError) as exc:
+        except (*UNREADABLE, ValueError) as exc:
             raise TransportError(f"the answer is no list of one object's metadata: {exc}") from exc
         name = "/".join(filter(None, (found.metadata.namespace, found.metadata.name)))
         page.unread = f"{name} has more than {MAX_ANSWER_BYTES} bytes"
@@ -338,7 +341,7 @@ class ListerWatcher:
         """Read a document of discovery with this function."""
         try:
             return read(*arguments, self._read(path, read_timeout))
-        except msgspec.DecodeError as exc:
+        except UNREADABLE as exc:
             raise TransportError(f"discovery of {path}: {exc}") from exc
 
     def _read(

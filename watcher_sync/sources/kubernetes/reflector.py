@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-import msgspec
 from oslo_log import log as logging
 
 from watcher_sync.backoff import Backoff
@@ -42,6 +41,7 @@ from watcher_sync.sources.kubernetes.options import ReflectorSettings
 from watcher_sync.sources.kubernetes.progress import Phase, SyncProgress
 from watcher_sync.sources.kubernetes.resources import Resource, key_of
 from watcher_sync.sources.kubernetes.tracker import ObjectTracker
+from watcher_sync.wire.kubernetes import UNREADABLE
 
 LOG = logging.getLogger(__name__)
 
@@ -54,6 +54,8 @@ _PAGES_SECONDS: Final = 600.0
 reports of its etcd, until it is upgraded."""
 _NOT_THE_VERSION: Final = {401, 403, 429, 503, 504}
 """Status codes that do not depend on the resource version."""
+_BRIEF_SECONDS: Final = 0.5
+"""A watch that ends sooner has not worked, whatever it brought. The shortest timeout of a watch is 1 s."""
 _CHANGES: Final = {"ADDED": "added", "MODIFIED": "modified", "DELETED": "deleted"}
 
 
@@ -179,6 +181,8 @@ class Reflector:
 
     def _list_and_watch(self) -> None:
         """List if there is no version, and watch until the server ends the watch."""
+        if self.version is None:
+            self.lister_watcher.undiscover()  # its definition may be another one by now
         if not self.lister_watcher.is_discovered:
             if version := self.lister_watcher.discover():
                 LOG.info("source %s: %s: following version %s", *self._log_names, version)
@@ -235,7 +239,7 @@ class Reflector:
             self.progress.enter(Phase.FAILING, str(error) or type(error).__name__, is_answer=is_answer)
         retry_after = error.retry_after if isinstance(error, KubernetesError) else None
         pause = self._backoff.failed()
-        if retry_after is not None:
+        if retry_after:  # zero would be a request without a pause
             # The jitter spreads clients that all got the same Retry-After.
             pause = retry_after + min(pause, 0.1 * retry_after)
         self._stopping.wait(pause)
@@ -288,7 +292,7 @@ class Reflector:
             timeout=max(1, round(self._jitter(seconds, 1.5 * seconds))),  # so that watches end at different times
             read_timeout=self._settings.watch_list_timeout if probing else None,
         ) as batches:
-            began, has_worked = time.monotonic(), False
+            began = time.monotonic()
             self.progress.last_byte_at = began
             self._initial_events_began = initial
             if not initial:
@@ -299,14 +303,18 @@ class Reflector:
                     self.progress.last_byte_at = time.monotonic()
                     seen = self.process_lines(lines, seen)
                     if seen is None:
-                        has_worked, self._backoff.failures = True, 0
+                        self._backoff.failures = 0
             except TimedOut:
                 if not probing:
                     raise
+            except TransportError:
+                if time.monotonic() - began >= _BRIEF_SECONDS:
+                    self._backoff.failures = 0  # load balancers cut connections that were idle for some time
+                raise
         self._check_stopping()
         if seen is not None:
             raise WatchListUnsupported
-        if not has_worked and time.monotonic() - began < 1.0:
+        if time.monotonic() - began < _BRIEF_SECONDS:
             raise TransportError("the watch ended as soon as it had begun")
         self._backoff.failures = 0
 
@@ -339,7 +347,7 @@ class Reflector:
                             seen = None
                     elif found.type == "ERROR":
                         raise ListerWatcher.stream_error(bytes(found.object))
-                except (msgspec.DecodeError, UnicodeError) as exc:
+                except UNREADABLE as exc:
                     events.append(self.objects.undecodable(line, str(exc)))
                     self.version, version = None, None  # only a listing can find the version
                     raise TransportError(f"an event cannot be decoded: {exc}") from exc

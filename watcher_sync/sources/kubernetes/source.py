@@ -38,6 +38,7 @@ from watcher_sync.sources.kubernetes.progress import Phase
 from watcher_sync.sources.kubernetes.reflector import Reflector
 from watcher_sync.sources.kubernetes.target import ClusterTarget, read_target
 from watcher_sync.sources.redelivery import Redelivery
+from watcher_sync.wire.kubernetes import UNREADABLE
 
 LOG = logging.getLogger(__name__)
 
@@ -299,7 +300,7 @@ class KubernetesSource(Source):
         try:
             body = self._connection.read("/version", read_timeout=_VERSION_TIMEOUT_SECONDS)
             return msgspec.json.decode(body, type=_ServerVersion).git
-        except (KubernetesError, msgspec.DecodeError) as exc:
+        except (KubernetesError, *UNREADABLE) as exc:
             LOG.debug("source %s: the version of the server is unknown: %s", self.name, exc)
             return None
 

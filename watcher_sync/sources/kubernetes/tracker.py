@@ -22,6 +22,7 @@ import msgspec
 from watcher_sync.events import Event, PartialPayload
 from watcher_sync.sources.kubernetes import watch_stream
 from watcher_sync.sources.kubernetes.lister_watcher import ListerWatcher, ObjectPage
+from watcher_sync.wire.kubernetes import UNREADABLE
 
 _UNREADABLE_UID: Final = ""
 """Represents, in a set of uids, an object whose uid cannot be read."""
@@ -81,7 +82,7 @@ class ObjectTracker:
             metadata = watch_stream.metadata_of(item)
             if not metadata.uid:
                 raise msgspec.DecodeError("metadata has no uid")
-        except (msgspec.DecodeError, UnicodeError) as exc:
+        except UNREADABLE as exc:
             seen.add(_UNREADABLE_UID)
             return self.undecodable(item, str(exc))
         seen.add(metadata.uid)

@@ -7,6 +7,7 @@ the next watch delivers it again. The functions have no state; one stream belong
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -15,6 +16,7 @@ import msgspec
 import urllib3
 
 from watcher_sync.sources.kubernetes.connection import TooLarge, transport_errors
+from watcher_sync.wire.kubernetes import UNREADABLE
 
 _CHUNK_BYTES: Final = 1 << 16
 _MAX_LINE_BYTES: Final = 32 << 20
@@ -70,6 +72,7 @@ _BEGINNING: Final = re.compile(
 
 decode_line = msgspec.json.Decoder(Line).decode
 _decode_head = msgspec.json.Decoder(Head).decode
+_decode_any = msgspec.json.Decoder(msgspec.Raw).decode
 decode_bookmark = msgspec.json.Decoder(Bookmark).decode
 
 
@@ -92,24 +95,44 @@ def metadata_of(item: bytes) -> WatchMetadata:
 def batches(response: urllib3.BaseHTTPResponse) -> Iterator[list[bytes]]:
     """Give the lines in lists as they arrive, until the server ends the stream.
 
+    The last line of a complete body may have no newline.
+
     :raises TransportError: the connection ended, the read timed out (TimedOut), or an event is too large (TooLarge).
     """
     rest: list[bytes] = []
     size = 0
-    chunks = response.stream(_CHUNK_BYTES, decode_content=True)
+    chunks = _chunks(response)
     while True:
         with transport_errors():
-            chunk = next(chunks, None)
-        if chunk is None:
-            return
+            chunk = next(chunks, b"")
         head, newline, tail = chunk.rpartition(b"\n")
-        if not newline:
+        if chunk and not newline:
             rest.append(chunk)
             size += len(chunk)
             if size > _MAX_LINE_BYTES:
                 raise TooLarge(f"an event has more than {_MAX_LINE_BYTES} bytes")
             continue
         rest.append(head)
-        lines = b"".join(rest).split(b"\n")
+        lines = [line for line in b"".join(rest).split(b"\n") if line and not line.isspace()]
         rest, size = [tail], len(tail)
-        yield [line for line in lines if line]
+        if lines and (chunk or _is_complete(lines[0])):
+            yield lines
+        if not chunk:
+            return
+
+
+def _chunks(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """Give what has arrived, without waiting for more. A gateway may send the body without chunks."""
+    if response.chunked:
+        yield from response.stream(_CHUNK_BYTES, decode_content=True)
+    else:
+        yield from iter(functools.partial(response.read1, _CHUNK_BYTES, decode_content=True), b"")
+
+
+def _is_complete(line: bytes) -> bool:
+    """Whether a line without a newline is not cut off."""
+    try:
+        _decode_any(line)
+    except UNREADABLE:
+        return False
+    return True

@@ -60,7 +60,12 @@ class KubernetesApi:
 
     def register(self, group: str, version: str, plural: str, kind: str, *, namespaced: bool = True) -> ResourceType:
         """Serve one more type, or one more version of a type."""
-        return self.registry.register(ResourceType(group, version, plural, kind, namespaced))
+        resource = ResourceType(group, version, plural, kind, namespaced)
+        is_new = all(served.collection != resource.collection for served in self.registry.all())
+        self.registry.register(resource)
+        if is_new:
+            self.store.begin(resource)
+        return resource
 
     def unregister(self, kind: str) -> None:
         """Delete the objects of a type, and serve it no more: its CustomResourceDefinition was deleted."""

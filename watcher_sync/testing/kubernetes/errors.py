@@ -23,13 +23,16 @@ class ApiError(Exception):
         *,
         details: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
+        page: bytes | None = None,
     ) -> None:
+        """:param page: HTML that a gateway sends instead of the Status."""
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
         self.details = details
         self.headers = headers or {}
+        self.page = page
 
     def status(self) -> dict[str, Any]:
         """The Status object."""

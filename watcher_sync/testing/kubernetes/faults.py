@@ -38,6 +38,11 @@ class Break:
 
 
 @dataclasses.dataclass(frozen=True)
+class Close:
+    """The server ends a watch properly."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Silence:
     """The watch stays open and nothing more comes, no bookmark either."""
 
@@ -56,7 +61,7 @@ class RawLine:
     line: bytes = b'{"type":"ADDED","object":{"kind":"Pod","met\n'
 
 
-StreamAction = Break | Silence | ErrorEvent | RawLine
+StreamAction = Break | Close | Silence | ErrorEvent | RawLine
 Action = RequestAction | StreamAction
 AnyFault = Fault[RequestAction, Request] | Fault[StreamAction, Request]
 
@@ -92,6 +97,11 @@ def forbidden() -> Answer:
 def gone() -> Answer:
     """410 as the status of the answer, to a watch or to a page of a list."""
     return Answer(errors.too_old(1, 2))
+
+
+def gateway_page(code: int = 200, page: bytes = b"<html>\n<title>Log in</title>\n</html>\n") -> Answer:
+    """A page of a gateway in front of the server, which need not be in UTF-8."""
+    return Answer(ApiError(code, "", "", page=page))
 
 
 def version_too_large(retry_after: int = 1) -> Answer:

@@ -18,7 +18,7 @@ from watcher_sync.testing.http.handler import Closed, Handler
 from watcher_sync.testing.http.listener import Listener
 from watcher_sync.testing.kubernetes import errors, patches
 from watcher_sync.testing.kubernetes.api import KubernetesApi
-from watcher_sync.testing.kubernetes.faults import Break, ErrorEvent, RawLine, Request, Silence
+from watcher_sync.testing.kubernetes.faults import Break, Close, ErrorEvent, RawLine, Request, Silence
 from watcher_sync.testing.kubernetes.resources import PODS
 from watcher_sync.testing.kubernetes.routing import Target, delete_options, list_query, target_of, verb_of, watch_query
 from watcher_sync.testing.kubernetes.views import Table, view
@@ -54,7 +54,10 @@ class ApiHandler(Handler):
                 code, payload = self._operation(target, request, body)
                 self._send(code, payload, cut=cut)
         except errors.ApiError as exc:
-            self._send(exc.code, msgspec.json.encode(exc.status()), headers=exc.headers)
+            if exc.page is not None:
+                self._send(exc.code, exc.page, content_type="text/html")
+            else:
+                self._send(exc.code, msgspec.json.encode(exc.status()), headers=exc.headers)
 
     def _discovery(self, path: str) -> None:
         if self.command == "GET":
@@ -158,7 +161,7 @@ class ApiHandler(Handler):
             if query.initial_events and api.watch_list == "unavailable":
                 self._chunk(error_line(errors.no_watch_progress()))
             else:
-                self._stream(watch, request, lambda: api.registry.by_path(*target.resource.place) is not None)
+                self._stream(watch, request, lambda: api.registry.by_path(*target.resource.place) is target.resource)
         self.wfile.write(b"0\r\n\r\n")
         self.wfile.flush()
 
@@ -193,6 +196,8 @@ class ApiHandler(Handler):
                     if half_line:
                         self._chunk((line or b'{"type":"ADDED","object":{}}')[: max(len(line) // 2, 12)])
                     raise Closed
+                case Close():
+                    return False
                 case Silence():
                     self.hang()
                 case ErrorEvent(error):

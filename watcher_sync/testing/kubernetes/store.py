@@ -114,11 +114,13 @@ class Snapshot(NamedTuple):
 
 
 class _Collection:
-    __slots__ = ("items", "log")
+    __slots__ = ("began", "items", "log")
 
     def __init__(self) -> None:
         self.items: dict[str, Item] = {}
         self.log: list[Event] = []
+        self.began = 0
+        """The version at which its type was defined; its history reaches no further back."""
 
 
 class Store:
@@ -208,12 +210,19 @@ class Store:
         :raises ApiError: 410, when the history does not reach back so far.
         """
         with self.changed:
-            if version < self.oldest:
-                raise errors.too_old(version, self.oldest)
+            oldest = max(self.oldest, self._collections[resource.collection].began)
+            if version < oldest:
+                raise errors.too_old(version, oldest)
             log = self._collections[resource.collection].log
             if not log or log[-1].version <= version:
                 return []
             return log[bisect.bisect_right(log, version, key=_version) :]
+
+    def begin(self, resource: ResourceType) -> None:
+        """The type was defined, or defined again, which is a write, too: its history begins here."""
+        with self.changed:
+            self.version += 1
+            self._collections[resource.collection].began = self.version
 
     def snapshot(self, resource: ResourceType, version: int | None = None) -> Snapshot:
         """The collection now, or as it was at the version.

@@ -200,7 +200,16 @@ def test_of_a_list_that_is_known_for_the_most_part_no_page_is_held_for_a_few_new
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{", b'{"metadata":{}}', b'{"metadata":{"resourceVersion":"1"},"items":7}']
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"metadata":{}}',
+        b'{"kind":"Pod","metadata":{"resourceVersion":"1","uid":"a"}}',
+        b'{"metadata":{"resourceVersion":"1"},"items":7}',
+        b'{"metadata":{"resourceVersion":"\xfc"}}',
+    ],
 )
 def test_what_is_no_list_is_said_to_be_none(body: bytes) -> None:
     with pytest.raises(TransportError, match="the answer is no list"):
@@ -287,3 +296,9 @@ def test_a_list_that_expires_and_does_not_fit_on_one_page_fails(monkeypatch: pyt
     with pytest.raises(TooLarge):
         listed(lister, 1)
     assert lister.limits == [1, 1, 1, 1, 0]
+
+
+def test_a_list_whose_pages_repeat_is_given_up() -> None:
+    again = b'{"metadata":{"resourceVersion":"1","continue":"next"},"items":[]}'
+    with pytest.raises(TransportError, match="the list does not end"):
+        Cluster([again, again, b'{"metadata":{"resourceVersion":"1"},"items":[]}'])

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
+import socket
 from typing import Any
 
 import msgspec
 import pytest
+import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
 
 from watcher_sync.sources.kubernetes import watch_stream
-from watcher_sync.sources.kubernetes.watch_stream import WatchMetadata, metadata_of
+from watcher_sync.sources.kubernetes.watch_stream import WatchMetadata, batches, metadata_of
 
 AS_WRITTEN = {
     "name": "web-7d9c5b6f4-x2x7z",
@@ -74,3 +77,28 @@ def test_whatever_stands_in_the_fields_is_told_as_it_stands(
 def test_an_object_without_metadata_that_can_be_read_is_refused(item: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         metadata_of(item)
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        (b'{"a":1}\n{"b":2}', [b'{"a":1}', b'{"b":2}']),  # complete, but for the newline
+        (b'{"a":1}\n{"b":', [b'{"a":1}']),
+        (b'{"a":1}', [b'{"a":1}']),
+        (b'{"a":"\xc3', []),
+        (b'\r\n{"a":1}\r\n\n \n', [b'{"a":1}\r']),
+        (b"\n", []),
+    ],
+)
+def test_a_body_is_cut_into_its_complete_lines(body: bytes, lines: list[bytes]) -> None:
+    response = urllib3.HTTPResponse(io.BytesIO(body), preload_content=False)
+    assert list(itertools.chain.from_iterable(batches(response))) == lines
+
+
+def test_a_line_of_a_body_without_chunks_is_given_before_the_next_one_comes() -> None:
+    ours, servers = socket.socketpair()
+    with ours, servers, ours.makefile("rb") as body:
+        ours.settimeout(1.0)  # wait: for bytes that do not come
+        servers.sendall(b'{"a":1}\n')
+        response = urllib3.HTTPResponse(body, preload_content=False)
+        assert next(batches(response)) == [b'{"a":1}']
