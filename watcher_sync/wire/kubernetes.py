@@ -20,6 +20,16 @@ from watcher_sync.wire.limits import Count, Id, Text
 Name = Annotated[str, msgspec.Meta(max_length=253)]
 
 
+def is_below(version: str | None, other: str | None) -> bool:
+    """Whether a resourceVersion is older than another one of the same resource.
+
+    False unless both are numbers, as they are since Kubernetes 1.35; before, clients may not compare them.
+    """
+    if version is None or other is None or not (version.isdecimal() and other.isdecimal()):
+        return False
+    return int(version) < int(other)
+
+
 class OwnerReference(msgspec.Struct, gc=False):
     """Who owns an object; at most one of them controls it."""
 

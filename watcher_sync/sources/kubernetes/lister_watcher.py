@@ -281,6 +281,15 @@ class ListerWatcher:
                 continue
         raise TransportError("the list expires before its end")
 
+    def newest_version(self) -> str:
+        """Return the version that the resource has now, from a list of one object.
+
+        :raises ApiError, TransportError: the request failed.
+        """
+        path = self.resource.path(self.namespace)
+        page = next(pages(self._connection, path, self._selectors, accept=resources.WHOLE, limit=1))
+        return page.version
+
     @contextlib.contextmanager
     def watch(
         self, version: str | None, *, timeout: int, read_timeout: float | None = None
