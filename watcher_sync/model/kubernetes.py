@@ -8,8 +8,8 @@ another. A registered workload is found by its full name.
 No :class:`~watcher_sync.model.kinds.Reference` here has effects. A field that followed from all pods of a cluster would
 cost as much as there are pods, at every event.
 
-Uids are never used again, so a deletion is final. A removed cluster may be added again under its name, and a VNF
-instance under its id.
+A deleted uid may be alive again: etcd is restored, or an object returns to a selector. The name of a removed cluster
+and the id of a VNF instance may be used again.
 """
 
 from __future__ import annotations
@@ -97,6 +97,7 @@ class Cluster(Entity, frozen=True, kw_only=True, gc=False):
 @kind(
     "workload",
     plural="workloads",
+    ids_reused=True,
     indexes=("cluster", "namespace", "owner_uid", "full_name"),
     filter_indexes=("cluster", "name", "namespace", "project_id"),
     references=(_IN_CLUSTER, _OF_OWNER),
@@ -148,6 +149,7 @@ _PHASES = Vocabulary(("Pending", "Running", "Succeeded", "Failed", "Unknown"))
 @kind(
     "pod",
     plural="pods",
+    ids_reused=True,
     indexes=("cluster", "namespace", "owner_uid", "workload_uid", "full_name"),
     filter_indexes=("cluster", "name", "namespace", "node", "phase", "project_id", "ready"),
     references=(_IN_CLUSTER, _OF_OWNER, Reference("workload_uid", "workload", "owned_by", or_kinds=("custom_object",))),
@@ -186,6 +188,7 @@ class Pod(Entity, frozen=True, kw_only=True, gc=False):
 @kind(
     "custom_object",
     plural="custom_objects",
+    ids_reused=True,
     indexes=("cluster", "owner_uid"),
     filter_indexes=("cluster", "kind", "name", "namespace", "project_id", "state"),
     references=(_IN_CLUSTER, Reference("owner_uid", "custom_object", "owned_by", or_kinds=("workload",))),

@@ -3,8 +3,8 @@
 
 A listing has no version in the order of events. The repair writes an entity only if nothing wrote it since before the
 listing began. Then the listing is newer. The repair uses the version just after the stored one, which is older than
-every event that is still to come. A new entity gets the first of all versions, or the one just after an earlier
-absence. So any process may repair beside an engine.
+every event that is still to come. A new entity gets the first of all versions, or the one just after its earlier
+deletion, if that yields. So any process may repair beside an engine.
 
 :class:`Healer` has the handler make the changes of the object and of its dependants.
 """
@@ -32,7 +32,7 @@ from watcher_sync.storage.database.database import retried
 LOG = logging.getLogger(__name__)
 
 Absences = Mapping[tuple[str, str], Sequence[Version]]
-"""(kind, id) -> versions of a deletion that only a listing suggested, before the one that is written now."""
+"""(kind, id) -> versions of a deletion that yields, because it is older than the listing and not final."""
 
 _MAX_ENTITIES: Final = 200
 """Entities of one transaction; the head of the journal is held as long."""
@@ -122,7 +122,7 @@ class Healer:
                 (what.kind, what.id): absence.versions
                 for what, _ in portion
                 if (absence := cycle.model.tombstone(what.kind, what.id)) is not None
-                and absence.is_of_absence
+                and (absence.is_of_absence or self._kinds[what.kind].ids_reused)
                 and absence.seq <= since
             }
             return [self._write(what, event, absences) for what, event in portion]

@@ -30,6 +30,16 @@ _MAX_TITLE_CHARS = 255
 """Of a title in the model."""
 
 
+def is_below(version: str | None, other: str | None) -> bool:
+    """Whether a resourceVersion is older than another one of the same resource.
+
+    False unless both are numbers, as they are since Kubernetes 1.35; before, clients may not compare them.
+    """
+    if version is None or other is None or not (version.isdecimal() and other.isdecimal()):
+        return False
+    return int(version) < int(other)
+
+
 @functools.lru_cache(maxsize=1024)
 def _title(api_version: str, kind: str) -> str:
     """One string in memory for all objects of a kind."""

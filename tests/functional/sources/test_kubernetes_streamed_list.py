@@ -146,3 +146,19 @@ def test_a_replica_set_that_a_vdu_names_has_its_status_and_settles(engine, tmp_p
             (found,) = engine.snapshot().by("workload", "full_name", "edge/default/ReplicaSet/vdu1")
             assert (found.generation, found.observed_generation, found.ready_replicas) == (2, 2, 3)
             assert found.updated_replicas == 3, "the pods that its controller has made"
+
+
+def test_a_streamed_list_that_never_ends_is_a_list_and_a_watch_after_its_time(engine, tmp_path):
+    """The server does not know the parameter, or a proxy drops the last bookmark; and the resource is busy."""
+    with KubernetesServer(watch_list="ignored") as server:
+        server.load(bare_pods(3))
+        with following(server, tmp_path, engine, watch_list_timeout=0.5, synced=False) as source:
+            reflector, numbers = only(source), itertools.count()
+
+            def is_listed() -> bool:
+                server.create(pod(f"busy-{next(numbers)}"))
+                return reflector.progress.relists > 0
+
+            wait_until(is_listed)
+            assert server.requests.count("list") == 1
+            wait_for_truth(server, engine)

@@ -255,10 +255,17 @@ def test_a_later_process_is_newer_than_an_earlier_one(player: Player) -> None:
     assert player.play(new.pod("p", status={"phase": "Running"})).get("pod", "p").phase == "Running"
 
 
-def test_a_deletion_is_final(player: Player, story: Story) -> None:
-    player.play(story.pod("p"), story.pod("p", what="deleted"), story.pod("p"))
+@pytest.mark.parametrize("gone", ["deleted", "absent"])
+def test_a_uid_that_a_later_event_shows_alive_is_alive_after_its_deletion(
+    player: Player, story: Story, gone: str
+) -> None:
+    early, first, deletion = story.pod("p"), story.pod("p"), story.pod("p", what=gone)
+    player.play(first, deletion, early)
     assert player.model.get("pod", "p") is None
     assert player.outcomes[-1] is Outcome.STALE
+    player.play(story.pod("p"), deletion, early)
+    assert player.model.get("pod", "p") is not None
+    assert player.outcomes[-3:] == [Outcome.APPLIED, Outcome.STALE, Outcome.STALE]
 
 
 def test_a_listing_deletes_what_it_has_not_in_its_scope_only(player: Player, story: Story) -> None:
@@ -386,6 +393,12 @@ def test_a_listing_deletes_what_a_reconciliation_read_earlier(player: Player, st
     assert not player.play(story.tell(kind, "listed", listed)).ids("pod" if kind == "pod" else "workload")
 
 
+def test_after_a_restore_a_listing_deletes_what_a_reconciliation_read_before_it(player: Player, story: Story) -> None:
+    player.reconcile(story, {"ghost": 823})
+    listed = {"kind": "Pod", "namespace": None, "uids": [], "resource_version": "603", "restored": True}
+    assert not player.play(story.tell("pod", "listed", listed)).ids("pod")
+
+
 @pytest.mark.parametrize("what", ["added", "modified", "deleted", "absent"])
 @pytest.mark.parametrize("kind", ["pod", "deployment", "daemonset"])
 def test_an_object_with_the_uid_of_another_clusters_is_refused(
@@ -452,15 +465,13 @@ def test_a_recorded_watch_is_replayed_in_its_order_and_older_than_what_is_live(p
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Event]:
-    """Pods, ReplicaSets and custom objects that come, change, change hands and go, in a legal order."""
-    story, gone = Story(), set()
+    """Pods, ReplicaSets and custom objects that come, change, change hands, go and may return, in a legal order."""
+    story = Story()
     events = []
     pods, sets, things = ["p1", "p2", "p3"], ["r1", "r2"], ["t1", "t2"]
     for _ in range(draw(st.integers(3, 14))):
-        uid = draw(st.sampled_from([uid for uid in (*pods, *sets, *things) if uid not in gone] or ["p4"]))
+        uid = draw(st.sampled_from([*pods, *sets, *things]))
         what = draw(st.sampled_from(["modified", "modified", "modified", "deleted"]))
-        if what == "deleted":
-            gone.add(uid)
         if uid in things:
             status = draw(st.sampled_from([{}, {"phase": "Running"}, {"phase": ["odd"]}]))
             owner = draw(st.sampled_from([("Thing", "t1"), ("Deployment", "d1"), None]))
@@ -502,8 +513,8 @@ def test_a_history_leaves_each_pod_traced_by_what_is_there_in_the_end(events: li
 @given(events=histories(), data=st.data())
 def test_a_listing_in_its_place_makes_the_model_what_the_server_has(events: list[Event], data: Any) -> None:
     """Some deletions are never delivered; the listing removes their pods."""
-    exists = {e.read()["metadata"]["uid"] for e in events if e.type.startswith("kubernetes.pod.")}
-    exists -= {e.read()["metadata"]["uid"] for e in events if e.type == "kubernetes.pod.deleted"}
+    last = {e.read()["metadata"]["uid"]: e.type for e in events if e.type.startswith("kubernetes.pod.")}
+    exists = {uid for uid, event_type in last.items() if not event_type.endswith(".deleted")}
     heard = [e for e in events if e.type != "kubernetes.pod.deleted" or data.draw(st.booleans())]
     story = Story(2_000_000)
     listed = story.tell("pod", "listed", {"kind": "Pod", "namespace": None, "uids": sorted(exists)})

@@ -109,10 +109,11 @@ def test_a_listing_deletes_custom_objects_of_its_kind_and_scope_only(player: Pla
     assert snapshot.ids("workload") == ["rs"]
 
 
-def test_a_deletion_is_final_and_an_absence_is_not(player: Player, story: Story) -> None:
-    assert player.play(story.thing("t"), story.thing("t", "absent"), story.thing("t")).ids("custom_object") == ["t"]
-    assert player.play(story.thing("t", "deleted"), story.thing("t")).ids("custom_object") == []
-    assert player.outcomes[-1] is Outcome.STALE
+@pytest.mark.parametrize("gone", ["deleted", "absent"])
+def test_an_object_that_a_later_event_shows_alive_is_alive(player: Player, story: Story, gone: str) -> None:
+    early, first, deletion = story.thing("t"), story.thing("t"), story.thing("t", gone)
+    assert player.play(first, deletion, early).ids("custom_object") == []
+    assert player.play(story.thing("t")).ids("custom_object") == ["t"]
 
 
 def test_an_object_that_is_listed_again_is_a_duplicate(player: Player) -> None:

@@ -171,6 +171,35 @@ def test_an_event_that_comes_later_is_newer_than_what_was_healed(site: Installat
     assert site.model.get("workload", obj["metadata"]["uid"]).replicas == 9
 
 
+def test_what_was_deleted_by_an_event_and_lives_is_healed_unless_the_event_came_during_the_listing(
+    site: Installation, server: KubernetesServer
+):
+    site.reconcile()
+    expected = site.objects()
+    uid, name = next((uid, name) for uid, (kind, name, _) in expected.items() if kind == "Pod")
+
+    def delete(number: int) -> None:
+        data = msgspec.json.encode({"metadata": {"uid": uid, "name": name}})
+        site.told(
+            Event(
+                id=f"e-{number}",
+                type="kubernetes.pod.deleted",
+                source="edge",
+                origin="edge",
+                data=data,
+                sequence=(1, number),
+            )
+        )
+
+    delete(1)
+    assert uid not in site.objects()
+    site.reconcile(wait=lambda _seconds: delete(2))
+    assert uid not in site.objects()
+    assert site.reconcile().written
+    assert site.objects() == expected
+    assert site.reconcile().differences == ()
+
+
 # What is not known
 
 

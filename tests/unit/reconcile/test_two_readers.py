@@ -36,18 +36,38 @@ class Pods:
         self._mark, self._numbers = mark, numbers
         self.states: list[dict[str, int]] = [{}]
         """uid -> the resourceVersion of its last change."""
+        self.versions = [0]
+        """The resourceVersion of each state."""
+        self.restored = 0
+        """The first state since the last restore of etcd."""
 
     def change(self, what: int) -> None:
-        now = dict(self.states[-1])
-        if now and what % 3:
+        now, version = dict(self.states[-1]), self.versions[-1] + 1
+        left = sorted({uid for state in self.states for uid in state} - now.keys())
+        if left and what % 4 == 3:
+            now[left[what % len(left)]] = version  # a label that a selector watches is put back
+        elif now and what % 4:
             uid = sorted(now)[what % len(now)]
-            if what % 3 == 1:
+            if what % 4 == 1:
                 del now[uid]
             else:
-                now[uid] = len(self.states)
+                now[uid] = version
         else:
-            now[f"{self._mark}-{len(self.states)}"] = len(self.states)
-        self.states.append(now)
+            now[f"{self._mark}-{len(self.states)}"] = version
+        self.add(now, version)
+
+    def add(self, state: dict[str, int], version: int) -> None:
+        self.states.append(state)
+        self.versions.append(version)
+
+    def restore(self, state: int) -> None:
+        """Go back to a snapshot of etcd."""
+        self.restored = len(self.states)
+        self.add(dict(self.states[state]), self.versions[state])
+
+    def behind(self, by: int) -> int:
+        """The state that a server has that is so many changes behind the others."""
+        return max(self.restored, len(self.states) - 1 - by)
 
     def version(self, number: int) -> str:
         return str(number) if self._numbers else f"v{number % 7}-{number}"
@@ -64,15 +84,19 @@ class Engine:
         self._site, self._pods, self._epoch = site, pods, epoch
         self._numbers = itertools.count(1)
         self._emitted: list[Event] = []
-        self._at = listed_at
-        state = pods.states[listed_at]
+        self._list(listed_at)
+
+    def _list(self, at: int, *, restored: bool = False) -> None:
+        self._at = at
+        state = self._pods.states[at]
         for uid, number in state.items():
-            self._emit("added", pods.body(uid, number))
+            self._emit("added", self._pods.body(uid, number))
         listed = {
             "kind": "Pod",
             "namespace": None,
             "uids": sorted(state),
-            "resource_version": pods.version(listed_at),
+            "resource_version": self._pods.version(self._pods.versions[at]),
+            "restored": restored,
         }
         self._emit("listed", json.dumps(listed).encode())
 
@@ -90,17 +114,20 @@ class Engine:
         self._emitted.append(event)
 
     def watch(self, most: int) -> None:
-        """Emit the events of so many resourceVersions."""
+        """Emit the events of so many resourceVersions; list again after a restore."""
+        if self._at < self._pods.restored:
+            self._list(self._pods.restored, restored=True)
         for number in range(self._at + 1, min(len(self._pods.states), self._at + 1 + most)):
             before, after = self._pods.states[number - 1], self._pods.states[number]
+            version = self._pods.versions[number]
             for uid in after:
                 if uid not in before:
-                    self._emit("added", self._pods.body(uid, number))
+                    self._emit("added", self._pods.body(uid, version))
                 elif after[uid] != before[uid]:
-                    self._emit("modified", self._pods.body(uid, number))
+                    self._emit("modified", self._pods.body(uid, version))
             for uid in before:
                 if uid not in after:
-                    self._emit("deleted", self._pods.body(uid, number))
+                    self._emit("deleted", self._pods.body(uid, version))
             self._at = number
 
     def commit(self, most: int) -> None:
@@ -136,16 +163,15 @@ def test_a_pod_that_an_outdated_answer_lacks_returns_with_its_next_change_and_su
         patched.setattr(ClusterTarget, "list_objects", lambda *_, **__: listing({}, pods))
         site.reconciler(nothing).run("edge", allow_deletes=True, deadline=time.monotonic() + deadline(60))
     assert site.objects() == {}
-    pods.states.append({"outdated-1": 2})
+    pods.add({"outdated-1": 2}, 2)
     engine.watch(1)
     engine.commit(10)
     # Each reads the tables from the start, as a new process does.
     assert site.objects() == {"outdated-1": ("Pod", "outdated-1", "2")}
-    pods.states.append({})
+    pods.add({}, 3)
     engine.watch(1)
     engine.commit(10)
     assert site.objects() == {}
-    assert site.store.load().tombstone("pod", "outdated-1").is_of_absence is False
 
 
 def test_a_repair_is_newer_than_the_absence_of_what_an_earlier_repair_made():
@@ -161,10 +187,11 @@ MARKS = itertools.count(1)
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_interleaving_of_two_listings_a_watch_commits_and_kills_ends_in_the_cluster(
+def test_any_interleaving_of_two_listings_a_watch_commits_kills_and_restores_ends_in_the_cluster(
     site: Installation, monkeypatch: pytest.MonkeyPatch, data: Any
 ) -> None:
-    pods = Pods(f"{next(MARKS)}", numbers=data.draw(st.booleans(), label="comparable"))
+    numbers = data.draw(st.booleans(), label="comparable")
+    pods = Pods(f"{next(MARKS)}", numbers)
     engine: Engine | None = None
     epochs = itertools.count(next(MARKS) * 1000)
     draw = data.draw
@@ -172,20 +199,22 @@ def test_any_interleaving_of_two_listings_a_watch_commits_and_kills_ends_in_the_
     def steps(most: int) -> None:
         nonlocal engine
         for _ in range(draw(st.integers(0, most), label="steps")):
-            what = draw(st.sampled_from(["change", "change", "watch", "commit", "kill"]))
-            if what == "change":
+            what = draw(st.sampled_from(["change", "change", "watch", "commit", "kill", "restore"]))
+            if what == "change" or (what == "restore" and not numbers):
                 pods.change(draw(st.integers(0, 20)))
+            elif what == "restore":
+                pods.restore(draw(st.integers(0, len(pods.states) - 1), label="restored"))
             elif what == "kill" or engine is None:
                 # A server of the API may be behind the others.
                 behind = draw(st.integers(0, 2), label="behind")
-                engine = Engine(site, pods, next(epochs), max(0, len(pods.states) - 1 - behind))
+                engine = Engine(site, pods, next(epochs), pods.behind(behind))
             elif what == "watch":
                 engine.watch(draw(st.integers(1, 3)))
             else:
                 engine.commit(draw(st.integers(1, 4)))
 
     def list_objects(*_args: Any, **_more: Any) -> Iterator[ListingPart]:
-        state = pods.states[max(0, len(pods.states) - 1 - draw(st.integers(0, 2), label="behind"))]
+        state = pods.states[pods.behind(draw(st.integers(0, 2), label="behind"))]
         steps(3)
         yield from listing(state, pods)
         steps(3)
@@ -207,7 +236,7 @@ def test_any_interleaving_of_two_listings_a_watch_commits_and_kills_ends_in_the_
         reconcile()
     expected = {uid: ("Pod", uid, pods.version(number)) for uid, number in pods.states[-1].items()}
     assert site.objects() == expected
-    pods.states.append({})
+    pods.add({}, pods.versions[-1] + 1)
     engine.watch(1)
     engine.commit(10_000)
     assert site.objects() == {}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects of Kubernetes become changes of pods, workloads, custom objects and clusters.
 
-The version is the event's sequence, which its source counts. A uid is never used again, so a reported deletion is
-final. An older object that a ``listed`` event lacks is deleted until something shows it alive. An object that equals
-the model's, resourceVersion included, is a duplicate.
+The version is the event's sequence, which its source counts. An older object that a ``listed`` event lacks is deleted.
+No deletion is final: etcd may be restored, and an object may return to a selector. A later event then shows its uid
+alive. An object that equals the model's, resourceVersion included, is a duplicate.
 
 ``workload_uid`` follows from a pod and its ReplicaSet, which arrive in any order. The handler computes it when either
 changes. It reads the view after it yields a change, so a stale event has no further effect.
@@ -26,7 +26,7 @@ from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.base import Handler
 from watcher_sync.handlers.kubernetes.payloads import ClusterState, Listed, read
 from watcher_sync.handlers.kubernetes.pod_states import has_condition, read_containers
-from watcher_sync.model.changes import Change, Delete, Upsert, Version, absent, after, is_after
+from watcher_sync.model.changes import Change, Delete, Upsert, Version, after, is_after
 from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import CustomObject, Pod, Workload
 from watcher_sync.model.scopes import EntityScope
@@ -40,6 +40,7 @@ from watcher_sync.wire.kubernetes import (
     PodObject,
     TypedObject,
     WorkloadObject,
+    is_below,
 )
 from watcher_sync.wire.limits import MAX_TEXT_CHARS
 
@@ -63,14 +64,14 @@ class KubernetesHandler(Handler):
         "kubernetes.pod.added": "on_pod",
         "kubernetes.pod.modified": "on_pod",
         "kubernetes.pod.deleted": "on_pod_deleted",
-        "kubernetes.pod.absent": "on_pod_absent",
+        "kubernetes.pod.absent": "on_pod_deleted",
         "kubernetes.pod.listed": "on_pods_listed",
         **{f"kubernetes.{kind}.{what}": "on_workload" for kind in _KINDS for what in ("added", "modified")},
         **{f"kubernetes.daemonset.{what}": "on_daemon_set" for what in ("added", "modified")},
         "kubernetes.*.added": "on_other_object",
         "kubernetes.*.modified": "on_other_object",
         "kubernetes.*.deleted": "on_workload_deleted",
-        "kubernetes.*.absent": "on_workload_absent",
+        "kubernetes.*.absent": "on_workload_deleted",
         "kubernetes.*.listed": "on_workloads_listed",
         "kubernetes.cluster.connected": "on_cluster",
         "kubernetes.cluster.disconnected": "on_cluster",
@@ -112,18 +113,11 @@ class KubernetesHandler(Handler):
             yield traced
 
     def on_pod_deleted(self, event: Event, view: View) -> Iterable[Change]:
-        """A pod exists no more, known or not.
+        """A pod exists no more, known or not; or a listing lacks it.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         return (_deletion("pod", event, view, _version(event)),)
-
-    def on_pod_absent(self, event: Event, view: View) -> Iterable[Change]:
-        """A listing lacks a pod; see :data:`~watcher_sync.model.changes.ABSENT`.
-
-        :raises InvalidEvent: naming the field that is wrong.
-        """
-        return (_deletion("pod", event, view, absent(_version(event))),)
 
     def on_pods_listed(self, event: Event, view: View) -> Iterator[Change]:
         """Pods that are not in a complete listing do not exist.
@@ -133,7 +127,7 @@ class KubernetesHandler(Handler):
         listed, version = read(event, Listed), _version(event)
         for pod in view.by("pod", "cluster", event.origin):
             if pod.id not in listed.uids and _older(pod, listed, _POD_STATE, version):
-                yield Delete("pod", pod.id, absent(version))
+                yield Delete("pod", pod.id, version)
 
     def on_workload(self, event: Event, view: View) -> Iterator[Change]:
         """A Deployment, ReplicaSet or StatefulSet as it is now, and the pods that are traced through it.
@@ -177,7 +171,9 @@ class KubernetesHandler(Handler):
         return _workload(event, self._group_and_kind(event, found), found.metadata, fields, view)
 
     def on_workload_deleted(self, event: Event, view: View) -> Iterator[Change]:
-        """A workload or a custom object exists no more, known or not; its pods lose their workload.
+        """A workload or a custom object exists no more, known or not, or a listing lacks it.
+
+        The pods of a workload lose it.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
@@ -186,19 +182,6 @@ class KubernetesHandler(Handler):
             yield _deletion("custom_object", event, view, version)
             return
         deletion = _deletion("workload", event, view, version)
-        yield deletion
-        yield from _trace_all(deletion.id, version, view)
-
-    def on_workload_absent(self, event: Event, view: View) -> Iterator[Change]:
-        """A listing lacks a workload or a custom object; its pods lose their workload.
-
-        :raises InvalidEvent: naming the field that is wrong.
-        """
-        version = _version(event)
-        if self._custom_kind(event) is not None:
-            yield _deletion("custom_object", event, view, absent(version))
-            return
-        deletion = _deletion("workload", event, view, absent(version))
         yield deletion
         yield from _trace_all(deletion.id, version, view)
 
@@ -217,7 +200,7 @@ class KubernetesHandler(Handler):
                     and each.title.lower() == title
                     and _older(each, listed, _OBJECT_STATE, version)
                 ):
-                    yield Delete("custom_object", each.id, absent(version))
+                    yield Delete("custom_object", each.id, version)
             return
         for workload in view.by("workload", "cluster", event.origin):
             assert isinstance(workload, Workload)
@@ -226,7 +209,7 @@ class KubernetesHandler(Handler):
                 and workload.title.lower() == title
                 and _older(workload, listed, _WORKLOAD_STATE, version)
             ):
-                yield Delete("workload", workload.id, absent(version))
+                yield Delete("workload", workload.id, version)
                 yield from _trace_all(workload.id, version, view)
 
     def on_cluster(self, event: Event, view: View) -> Iterable[Change]:
@@ -430,20 +413,16 @@ def _older(entity: Entity, listed: Listed, position: int, version: Version) -> b
     """Whether an entity is in the scope of a listing, and was last written before it.
 
     What a reconciliation wrote has no place in the order of the source: the resourceVersions decide. So a listing says
-    that an object is gone only if it could have seen it.
+    that an object is gone only if it could have seen it. After a restore of etcd they decide nothing.
     """
     inside = listed.namespace is None or listed.namespace == getattr(entity, "namespace", None)
     written = entity.versions[position]
     if not inside or written >= version:
         return False
-    return not is_after(written) or _is_not_above(getattr(entity, "resource_version", None), listed.resource_version)
-
-
-def _is_not_above(version: str | None, limit: str | None) -> bool:
-    """Compare resourceVersions of one resource; False unless both are numbers, as they are since Kubernetes 1.35."""
-    if version is None or limit is None or not (version.isdecimal() and limit.isdecimal()):
-        return False
-    return int(version) <= int(limit)
+    if not is_after(written) or listed.restored:
+        return True
+    read_at: str | None = getattr(entity, "resource_version", None)
+    return read_at is not None and (read_at == listed.resource_version or is_below(read_at, listed.resource_version))
 
 
 def _title(event: Event) -> str:

@@ -24,6 +24,8 @@ class Listed(msgspec.Struct):
     namespace: Text | None = None
     resource_version: str | None = None
     """Of the collection as it was listed."""
+    restored: bool = False
+    """Whether the resourceVersion is below one that the source had seen: etcd was restored from a snapshot."""
 
 
 class ClusterState(msgspec.Struct):

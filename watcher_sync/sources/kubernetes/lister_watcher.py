@@ -356,6 +356,14 @@ class ListerWatcher:
         self.requests += 1
         return self._connection.read(path, query, accept=accept, read_timeout=seconds, max_bytes=max_bytes)
 
+    def newest_version(self) -> str:
+        """Return the version that the resource has now, from a list of one object.
+
+        :raises ApiError, TransportError: the request failed.
+        """
+        body = self._list("", 1, f"{_METADATA},{resources.WHOLE}", MAX_ANSWER_BYTES, lambda: None)
+        return _read(body, None)[0].version
+
     @contextlib.contextmanager
     def watch(
         self, version: str | None, *, timeout: int, read_timeout: float | None = None

@@ -68,7 +68,7 @@ as it was.
         help="""
 Follow only objects with these labels, such as ``app in (vnf, cnf),tier!=test``.
 
-Select by labels that objects keep: one that ceases to match counts as deleted, which is final for its uid.
+An object that ceases to match is deleted from the model, and made again when it matches again.
 ReplicaSets need the labels, too, or the pods of Deployments are not traced to them.
 """,
     ),
@@ -107,7 +107,7 @@ Related options: ``watch_list_timeout``, ``page_size``.
         min=0.1,
         help="""
 Seconds of silence within the first list that is asked for as a stream, after which the server counts as one that
-does not understand.
+does not understand. So does one whose stream has not marked the end of the list after six times as many.
 """,
     ),
     cfg.IntOpt(

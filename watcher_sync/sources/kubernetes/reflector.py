@@ -4,8 +4,9 @@
 Guarantee: the emitted events, in order, end in the state of the API server.
 
 * HTTP 410: it lists again, at once if the watch had worked.
-* A streamed list that ends with any error: it lists in pages at once and for ten minutes.
-* Other errors, lost connections and read timeouts: it watches again from the last version.
+* A version that went back: etcd was restored. It forgets what it saw, lists again, and tells the gap.
+* A streamed list that fails or has no end: it lists in pages at once and for ten minutes.
+* Other errors: it watches again from the last version.
 * Five refusals in a row: it lists again, because the version may be the cause.
 * Retries wait with jitter, or for Retry-After. ``emit`` blocks, so TCP slows the server.
 
@@ -14,6 +15,7 @@ Its own thread runs the loop; ``progress`` and the stop: any thread.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import math
 import random
@@ -41,7 +43,7 @@ from watcher_sync.sources.kubernetes.options import ReflectorSettings
 from watcher_sync.sources.kubernetes.progress import Phase, SyncProgress
 from watcher_sync.sources.kubernetes.resources import Resource, key_of
 from watcher_sync.sources.kubernetes.tracker import ObjectTracker
-from watcher_sync.wire.kubernetes import UNREADABLE
+from watcher_sync.wire.kubernetes import UNREADABLE, is_below
 
 LOG = logging.getLogger(__name__)
 
@@ -56,6 +58,9 @@ _NOT_THE_VERSION: Final = {401, 403, 429, 503, 504}
 """Status codes that do not depend on the resource version."""
 _BRIEF_SECONDS: Final = 0.5
 """A watch that ends sooner has not worked, whatever it brought. The shortest timeout of a watch is 1 s."""
+_MAX_INITIAL_TIMEOUTS: Final = 6
+"""How long a streamed list may take, as a multiple of the silence that it may have. Without a mark of the end of the
+initial events, a busy resource would never count as listed."""
 _CHANGES: Final = {"ADDED": "added", "MODIFIED": "modified", "DELETED": "deleted"}
 
 
@@ -73,6 +78,9 @@ class ReflectorOwner(Protocol):
 
     def leave(self, reflector: Reflector) -> None:
         """A reflector ends, because the first one of its resource follows the same objects."""
+
+    def lost_history(self, resource: str) -> None:
+        """The cluster went back in time, and the resource was listed again."""
 
     @property
     def is_disconnected(self) -> bool:
@@ -115,6 +123,10 @@ class Reflector:
         self.progress = SyncProgress(settings.source, lambda: self.lister_watcher.name, owner)
         self._pages_until = 0.0 if settings.watch_list else math.inf
         """Lists are in pages until then, by the monotonic clock."""
+        self._highest: str | None = None
+        """The highest version of the resource that was seen in this life of the cluster's etcd."""
+        self._is_restored = False
+        """Whether etcd was restored since the last complete listing."""
         self._watch_list_proven = False
         """Whether the server has sent initial events to their end at least once."""
         self._initial_events_began = False
@@ -189,6 +201,8 @@ class Reflector:
             if not self._is_first and not self.lister_watcher.resource.namespaced:
                 self._owner.leave(self)
                 raise IntakeClosed
+        if self.version is not None:
+            self._verify_version()
         if self.version is None:
             if self._monotonic() >= self._pages_until and self._stream_list():
                 return
@@ -257,24 +271,49 @@ class Reflector:
                 self.progress.last_byte_at = time.monotonic()
                 if begins:
                     seen.clear()
+                    self._is_restored_at(page.version)
                 version, self.progress.remaining = page.version, page.remaining
                 self._emit(self.objects.on_page(page, seen))
                 del page  # before the next one is decoded
         finally:
             self.progress.remaining = 0
+        if self._is_restored_at(version):
+            raise HistoryExpired
         self.complete_listing(version, seen)
 
     def complete_listing(self, version: str, seen: set[str]) -> None:
         """Emit the deletions and the ``listed`` event; the next watch begins at this version."""
-        complete = self.objects.on_complete(version, seen)
+        complete = self.objects.on_complete(version, seen, restored=self._is_restored)
         if complete is not None:
             events, gone = complete
             self._emit(events)
             self.objects.forget(gone)
             self.progress.synced_at = datetime.datetime.now(datetime.UTC)
-        self.version = version
+            if self._is_restored:
+                self._is_restored = False
+                self._owner.lost_history(self.lister_watcher.name)
+        self.version = self._highest = version
         self.progress.relists += 1
         self._owner.changed()
+
+    def _verify_version(self) -> None:
+        """Ask for the version that the server has now, before a watch waits in silence for one that was taken back."""
+        with contextlib.suppress(ApiError):  # a server that refuses this list may accept the watch
+            if self._is_restored_at(self.lister_watcher.newest_version()):
+                self.version = None
+
+    def _is_restored_at(self, version: str) -> bool:
+        """Whether the cluster went back in time, so that everything must be listed again; forgets what was seen then.
+
+        That says nothing any more, because another state of an object may have the same resourceVersion now.
+
+        :param version: of the whole resource, from a list or a bookmark.
+        """
+        if not (self.objects.went_back or is_below(version, self._highest)):
+            return False
+        self.objects.forget_all()
+        self._highest, self._is_restored = None, True
+        return True
 
     def _watch(self, *, initial: bool) -> None:
         """Read one watch to its end.
@@ -293,6 +332,7 @@ class Reflector:
             read_timeout=self._settings.watch_list_timeout if probing else None,
         ) as batches:
             began = time.monotonic()
+            ends_by = self._monotonic() + _MAX_INITIAL_TIMEOUTS * self._settings.watch_list_timeout
             self.progress.last_byte_at = began
             self._initial_events_began = initial
             if not initial:
@@ -304,6 +344,8 @@ class Reflector:
                     seen = self.process_lines(lines, seen)
                     if seen is None:
                         self._backoff.failures = 0
+                    elif self._monotonic() > ends_by:
+                        break
             except TimedOut:
                 if not probing:
                     raise
@@ -337,6 +379,9 @@ class Reflector:
                             events.append(event)
                     elif found.type == "BOOKMARK":
                         bookmark = watch_stream.decode_bookmark(found.object)
+                        if self._is_restored_at(bookmark.metadata.version):
+                            version = None
+                            raise HistoryExpired
                         version = bookmark.metadata.version or version
                         if seen is not None:
                             if not bookmark.ends_initial_events:
@@ -354,7 +399,7 @@ class Reflector:
         finally:
             self._emit(events)
             if version and seen is None:
-                self.version = version
+                self.version = self._highest = version
         return seen
 
     def _end_initial_events(self, version: str, seen: set[str]) -> None:

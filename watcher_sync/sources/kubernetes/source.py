@@ -30,7 +30,7 @@ from oslo_log import log as logging
 from watcher_sync.conf import opts
 from watcher_sync.events import NATIVE, Event
 from watcher_sync.exceptions import ConfigError, SourceError
-from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
+from watcher_sync.sources.base import Emit, Gaps, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.kubernetes.connection import ApiError, KubernetesError, TimedOut
 from watcher_sync.sources.kubernetes.monitor import ClusterMonitor
 from watcher_sync.sources.kubernetes.options import OPTIONS, ReflectorSettings
@@ -49,6 +49,8 @@ _PROBE_TIMEOUT_SECONDS: Final = 4.0
 _MAX_SYNC_AGE_SECONDS: Final = 300.0
 """The time of the last sync is reported at least as often while the cluster answers."""
 _MAX_DETAIL_CHARS: Final = 1000
+_GAP_INTERVAL_SECONDS: Final = 60.0
+"""Between two reports that the cluster went back in time."""
 
 
 class _ServerVersion(msgspec.Struct):
@@ -77,6 +79,7 @@ class KubernetesSource(Source):
         self._epoch = int(cursor) if cursor is not None else 0  # without one, it never starts
         self._numbers = itertools.count(1)
         self._emit: Emit | None = None
+        self._gaps = Gaps()
         self._redelivery = Redelivery(f"source-{name}-redelivery", self.emit)
         self._stopping = threading.Event()
         self._stopped = False
@@ -90,6 +93,8 @@ class KubernetesSource(Source):
         """When that was, by the monotonic clock."""
         self._reported_counts: dict[str, int] = {}
         self._reported_unlisted: dict[str, dict[str, str]] = {}
+        self._next_gap_at = 0.0
+        """By the monotonic clock."""
         self._monitor = ClusterMonitor(
             f"source-{name}-monitor",
             interval=self.group.probe_interval,
@@ -143,6 +148,8 @@ class KubernetesSource(Source):
             lag=None if None in lags else sum(lag for lag in lags if lag is not None),
             last_event_at=max((at for at in times if at is not None), default=None),
             reconnects=sum(reflector.progress.resumptions for reflector in self.reflectors),
+            gaps=self._gaps.total.count,
+            last_gap_at=self._gaps.total.last_at,
         )
 
     def probe(self) -> None:
@@ -214,6 +221,16 @@ class KubernetesSource(Source):
             self._emit_cluster_event("disconnected", {"state": "disconnected", "detail": self._detail()})
         if is_new_sync:
             self._emit_synced(synced_at)
+
+    def lost_history(self, resource: str) -> None:
+        """Tell that the cluster went back in time, once a minute at most: each resource finds it for itself."""
+        with self._lock:
+            if time.monotonic() < self._next_gap_at:
+                return
+            self._next_gap_at = time.monotonic() + _GAP_INTERVAL_SECONDS
+        note = f"the resourceVersion of {resource} went back, as after a restore of etcd; everything is listed again"
+        LOG.warning("source %s: %s", self.name, note)
+        self._gaps.add(note)
 
     # Called by the monitor
 

@@ -4,10 +4,10 @@
 It has the resourceVersion of every object that was seen and is not deleted. Of a custom object it has a digest of what
 the model shows. An unchanged object makes no event.
 
-* Versions are opaque; only equality is tested.
+* The version of an object grows with each of its changes, until etcd is restored from a snapshot.
 * A complete listing makes an ``absent`` event for each known object that it lacks. Its ``listed`` event has all uids,
   so the handler finds deletions after a restart.
-* A listing with an unreadable object makes neither, because that object may be any of the known ones.
+* A listing with an unreadable object makes neither: it may be any of the known ones.
 
 Belongs to one reflector's thread; ``count`` is for any thread.
 """
@@ -22,7 +22,7 @@ import msgspec
 from watcher_sync.events import Event, PartialPayload
 from watcher_sync.sources.kubernetes import watch_stream
 from watcher_sync.sources.kubernetes.lister_watcher import ListerWatcher, ObjectPage
-from watcher_sync.wire.kubernetes import UNREADABLE
+from watcher_sync.wire.kubernetes import UNREADABLE, is_below
 
 _UNREADABLE_UID: Final = ""
 """Represents, in a set of uids, an object whose uid cannot be read."""
@@ -46,6 +46,8 @@ class ObjectTracker:
         self._sequence = sequence
         self._types = {what: lister_watcher.resource.event_type(what) for what in _EVENTS}
         self._versions: dict[str, str] = {}
+        self.went_back = False
+        """Whether the version of an object went back, so that etcd was restored from a snapshot."""
 
     @property
     def count(self) -> int:
@@ -108,11 +110,14 @@ class ObjectTracker:
         self._versions.pop(uid, None)
         return version, self._event("deleted", uid, version, item, version, metadata.name)
 
-    def on_complete(self, version: str, seen: set[str]) -> tuple[list[Event], list[str]] | None:
+    def on_complete(
+        self, version: str, seen: set[str], *, restored: bool = False
+    ) -> tuple[list[Event], list[str]] | None:
         """Return the events at the end of a listing, and the uids that are gone; the caller forgets these later.
 
         :param version: of the listing.
         :param seen: uids of all that exists.
+        :param restored: whether the version is below one that was seen before :meth:`forget_all`.
         :returns: None when an object of the listing is unreadable.
         """
         if _UNREADABLE_UID in seen:
@@ -124,6 +129,7 @@ class ObjectTracker:
             "namespace": self._api.namespace,
             "uids": sorted(seen),
             "resource_version": version,
+            "restored": restored,
         }
         return [*events, self._event("listed", "", version, msgspec.json.encode(data), version)], gone
 
@@ -131,6 +137,11 @@ class ObjectTracker:
         """Remove the versions of deleted objects."""
         for uid in uids:
             del self._versions[uid]
+
+    def forget_all(self) -> None:
+        """Forget every version, as after a restart."""
+        self._versions.clear()
+        self.went_back = False
 
     def undecodable(self, body: bytes, reason: str) -> Event:
         """Return the event for something that cannot be decoded."""
@@ -147,6 +158,7 @@ class ObjectTracker:
         if known == mark:
             return None
         self._versions[uid] = mark
+        self.went_back = self.went_back or is_below(mark, known)
         return self._event("added" if known is None else "modified", uid, version, data, version, name)
 
     def _mark(self, version: str, data: bytes | PartialPayload) -> str:

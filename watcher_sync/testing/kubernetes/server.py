@@ -22,6 +22,7 @@ from watcher_sync.testing.http.listener import Listener
 from watcher_sync.testing.kubernetes.api import GZIP_FROM_BYTES, KubernetesApi, WatchList
 from watcher_sync.testing.kubernetes.cluster import Cluster
 from watcher_sync.testing.kubernetes.http import ApiHandler
+from watcher_sync.testing.kubernetes.store import Saved
 
 
 class KubernetesServer(KubernetesApi):
@@ -88,6 +89,13 @@ class KubernetesServer(KubernetesApi):
     def stop(self) -> None:
         """Cut all connections and listen no more. The objects stay."""
         self._listener.stop()
+
+    def restore(self, saved: Saved) -> None:
+        """Go back to what ``store.save()`` returned: etcd is restored from a snapshot. Cuts all connections."""
+        self.stop()
+        self.store.restore(saved)
+        self.expire_pages()
+        self.start()
 
     @property
     def url(self) -> str:

@@ -113,6 +113,13 @@ class Snapshot(NamedTuple):
         return self.keys[begin:end], self.items[begin:end]
 
 
+class Saved(NamedTuple):
+    """All objects at one version; see :meth:`Store.save`."""
+
+    version: int
+    items: dict[tuple[str, str], dict[str, Item]]
+
+
 class _Collection:
     __slots__ = ("began", "items", "log")
 
@@ -158,6 +165,20 @@ class Store:
             self._snapshots.clear()
             for collection in self._collections.values():
                 collection.log.clear()
+
+    def save(self) -> Saved:
+        """Return all objects, as a snapshot of etcd has them."""
+        with self.changed:
+            return Saved(self.version, {resource: dict(found.items) for resource, found in self._collections.items()})
+
+    def restore(self, saved: Saved) -> None:
+        """Go back to what was saved. The versions go back, too, and the history is gone."""
+        with self.changed:
+            self.version = saved.version
+            self.compact()
+            for resource, found in self._collections.items():
+                found.items = dict(saved.items.get(resource, {}))
+            self.changed.notify_all()
 
     def get(self, resource: ResourceType, namespace: str, name: str) -> Item:
         """:raises ApiError: 404."""

@@ -4,7 +4,8 @@
 A watch without a version, or with "0", begins with synthetic ADDED events for the existing objects. With
 ``sendInitialEvents`` (WatchList) a bookmark with :data:`INITIAL_EVENTS_END` follows them. With a selector, an object
 that begins to match is ADDED, and one that ceases to match is DELETED. Each event after the version arrives exactly
-once and in order. If the history no longer contains it, the stream ends with an ERROR event (410).
+once and in order. If the history no longer contains it, the stream ends with an ERROR event (410). A watch from a
+version that is still to come is silent until then.
 
 One watch belongs to one thread.
 """
@@ -124,7 +125,7 @@ class Watch:
         if now >= self._next_bookmark or asked != self._asked or last:
             self._asked, self._last_sent = asked, last
             self._next_bookmark = now + self._interval
-            if self._query.bookmarks:
+            if self._query.bookmarks and self.position <= store.version:
                 lines.append(self.bookmark())
         return lines if lines or now < self._ends else None
 
