@@ -20,8 +20,8 @@ PAGE = Path(__file__).parents[2] / "doc/source/contributor/architecture.rst"
 BUDGETS = {
     "instance.update": (193, 42),
     "DCM event": (201, 42),
-    "pod of no instance": (233, 40),
-    "pod of a VNF instance": (385, 47),
+    "pod of no instance": (235, 40),
+    "pod of a VNF instance": (391, 48),
     "GET /v1/instances": (75, 13),
     "webhook delivery": (106, 13),
     "gRPC watch event": (45, 8),

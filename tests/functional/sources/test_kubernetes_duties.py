@@ -202,7 +202,11 @@ def test_other_kinds_are_followed_by_group_version_and_kind(engine, tmp_path):
         server.create({"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "canary"}})
         with following(server, tmp_path, engine, resources=["argoproj.io/v1alpha1/Rollout"]):
             (found,) = engine.snapshot().all("workload")
-            assert (found.name, found.kind, engine.types("rollout")) == ("canary", "rollout", ["added", "listed"])
+            assert (found.name, found.title, engine.types("rollout.argoproj.io")) == (
+                "canary",
+                "Rollout.argoproj.io",
+                ["added", "listed"],
+            )
 
 
 def test_has_synced_lag_and_the_last_events_age_can_be_read(engine, tmp_path, monkeypatch):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects of Kubernetes become changes of pods, workloads, custom objects and clusters.
 
-The version is the event's sequence, which its source counts. An older object that a ``listed`` event lacks is deleted.
+The version is the sequence that the source counts. An older one that a ``listed`` event lacks is deleted.
 No deletion is final: etcd may be restored, and an object may return to a selector. A later event then shows its uid
 alive. An object that equals the model's, resourceVersion included, is a duplicate.
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loop of one reflector: lists one resource of one cluster, and watches it from there until it is stopped.
 
-Guarantee: the emitted events, in order, end in the state of the API server.
+Guarantee: the emitted events end in the state of the API server.
 
 * HTTP 410: it lists again, at once if the watch had worked.
 * A version that went back: etcd was restored. It forgets what it saw, lists again, and tells the gap.
@@ -9,8 +9,6 @@ Guarantee: the emitted events, in order, end in the state of the API server.
 * Other errors: it watches again from the last version.
 * Five refusals in a row: it lists again, because the version may be the cause.
 * Retries wait with jitter, or for Retry-After. ``emit`` blocks, so TCP slows the server.
-
-Its own thread runs the loop; ``progress`` and the stop: any thread.
 """
 
 from __future__ import annotations

@@ -362,9 +362,11 @@ class KubernetesSource(Source):
             backoff_max=group.backoff_max,
         )
         listed = self._target.listed() if group.watch else []
-        first = dict(reversed(listed))
+        first = {resource.title: namespace for resource, namespace in reversed(listed)}
         return [
-            Reflector(resource, namespace, self._connection, settings, self, is_first=namespace == first[resource])
+            Reflector(
+                resource, namespace, self._connection, settings, self, is_first=namespace == first[resource.title]
+            )
             for resource, namespace in listed
         ]
 

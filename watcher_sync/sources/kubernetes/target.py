@@ -83,9 +83,9 @@ def list_all(connection: ApiConnection, request: ListingRequest, *, deadline: fl
 
     :param deadline: ``time.monotonic()`` after which no request is sent.
     """
-    whole: set[Resource] = set()
+    whole: set[str] = set()
     for resource, namespace in request.targets:
-        if resource in whole:
+        if resource.title in whole:
             continue
         api = ListerWatcher(
             connection, resource, namespace, label_selector=request.label_selector, page_size=request.page_size
@@ -103,7 +103,7 @@ def list_all(connection: ApiConnection, request: ListingRequest, *, deadline: fl
         end.resource, end.requests = api.resource, api.requests - sent
         yield end
         if not api.resource.namespaced:
-            whole.add(resource)
+            whole.add(resource.title)
 
 
 def _list_target(

@@ -7,7 +7,7 @@ the model shows. An unchanged object makes no event.
 * The version of an object grows with each of its changes, until etcd is restored from a snapshot.
 * A complete listing makes an ``absent`` event for each known object that it lacks. Its ``listed`` event has all uids,
   so the handler finds deletions after a restart.
-* A listing with an unreadable object makes neither: it may be any of the known ones.
+* A listing with an unreadable object makes neither.
 
 Belongs to one reflector's thread; ``count`` is for any thread.
 """
