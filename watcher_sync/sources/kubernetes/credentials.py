@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads the address and the credentials of a cluster into a pool of connections.
 
-The official client is not used. It writes private keys into the temporary folder, where they remain after a kill. It
-runs exec plugins without a time limit, ignores impersonation, and has other rules for proxies than kubectl.
+The official client reads the service account of a pod. A kubeconfig is read here, because that client writes private
+keys into the temporary folder, where they remain after a kill. It runs exec plugins without a time limit, ignores
+impersonation, and has other rules for proxies than kubectl.
 
 Here OpenSSL reads a certificate and its key from a file in memory (``memfd_create``), which ends with the call.
 """

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 import trustme
+from kubernetes.config import incluster_config
 
 from tests.unit.sources.kubernetes.clusters import Cluster, connect, write
-from watcher_sync.sources.kubernetes import kubeconfig
 from watcher_sync.sources.kubernetes.connection import TransportError
 
 
@@ -145,7 +145,8 @@ def test_a_plugin_runs_again_for_a_changed_kubeconfig_and_not_for_a_server_that_
 
 def test_the_service_account_of_a_pod_is_read_again_when_it_is_rotated(tmp_path, monkeypatch):
     authorities = trustme.CA(), trustme.CA()
-    monkeypatch.setattr(kubeconfig, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
     with Cluster(authorities[0]) as cluster:
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(cluster.port))
