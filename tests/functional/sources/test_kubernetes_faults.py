@@ -117,6 +117,16 @@ def test_another_error_event_backs_off_and_resumes_without_a_relist(engine, tmp_
         assert only(source).progress.relists == 1
 
 
+def test_a_watch_that_brings_a_bookmark_and_then_an_error_each_time_is_a_relist(engine, tmp_path):
+    with KubernetesServer(bookmark_interval=0.01) as server, following(server, tmp_path, engine) as source:
+        fault = server.fail(error_event(500, "InternalError", "etcd has a cold"), path=PODS, count=None, after=1)
+        server.bookmark()
+        wait_until(lambda: only(source).progress.relists > 1)
+        fault.stop()
+        server.create(pod("a"))
+        wait_for_truth(server, engine)
+
+
 def test_each_watch_that_breaks_and_is_made_again_is_a_reconnection(engine, tmp_path):
     with KubernetesServer() as server, following(server, tmp_path, engine) as source:
         for number in range(1, 4):

@@ -338,9 +338,9 @@ class Reflector:
             self._check_stopping()
             try:
                 for lines in batches:
-                    self.progress.last_byte_at = time.monotonic()
+                    self.progress.last_byte_at, before = time.monotonic(), self.version
                     seen = self.process_lines(lines, seen)
-                    if seen is None:
+                    if seen is None and self.version != before:
                         self._backoff.failures = 0
                     elif self._monotonic() > ends_by:
                         break
