@@ -41,9 +41,9 @@ COMPUTE_NODE = KindCommands(
     "compute_node", "compute hosts", "hypervisor_hostname", "availability_zone", "state", "status"
 )
 CUSTOM_OBJECT = KindCommands(
-    "custom_object", "custom objects of clusters", *_IN_CLUSTER, "api_group", "kind", "state", is_scoped=True
+    "custom_object", "custom objects of clusters", *_IN_CLUSTER, "kind", "state", is_scoped=True
 )
 INSTANCE = KindCommands("instance", "instances (servers)", *_OF_PROJECT, "host", "state", is_scoped=True)
 POD = KindCommands("pod", "pods", *_IN_CLUSTER, "node", "phase", is_scoped=True)
 PROVIDER = KindCommands("provider", "providers of a DCM control plane", "name", "state")
-WORKLOAD = KindCommands("workload", "workloads of clusters", *_IN_CLUSTER, "api_group", "kind", is_scoped=True)
+WORKLOAD = KindCommands("workload", "workloads of clusters", *_IN_CLUSTER, is_scoped=True)

@@ -134,7 +134,7 @@ class KubernetesHandler(Handler):
 
         :raises InvalidEvent: naming the field that is wrong.
         """
-        kind, workload = _KINDS[_title(event)], read(event, WorkloadObject)
+        kind, workload = _KINDS.get(title := _title(event), title), read(event, WorkloadObject)
         fields: dict[str, Any] = {"replicas": workload.spec.replicas if workload.spec is not None else None}
         if (status := workload.status) is not None:
             fields["ready_replicas"] = status.ready_replicas
