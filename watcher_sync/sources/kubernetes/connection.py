@@ -5,9 +5,9 @@
 
 * Each request has a connect timeout and a read timeout. TCP keepalive probes detect a dead peer.
 * Before they expire, and when a file that was read has changed, the credentials are read again. If changed files cannot
-  be used, the former credentials remain in use.
-* After a 401 they are read again too, and the request is sent once more. So it is after a TLS error, if an exec plugin
-  issued the certificate and it worked before.
+  be used, the former credentials remain in use until a request fails.
+* After a 401 they are read again too, and the request is sent once more. So it is after a TLS error, if a plugin's
+  certificate worked before.
 * An answer is decompressed while it arrives, up to a maximum size.
 
 Thread-safe.
@@ -171,16 +171,19 @@ class ApiConnection:
         :param read_timeout: seconds, instead of the connection's own.
         :raises ApiError, TransportError: see the module.
         """
+        client, number, attempts = self._current_client()
         try:
-            response, number = self._request(path, query, accept, read_timeout)
+            response = self._request(client, number, path, query, accept, read_timeout)
         except TransportError as exc:
-            if not self._forget_refused_certificate(exc):
+            if not self._replace_client(number, attempts, exc):
                 raise
-            response, number = self._request(path, query, accept, read_timeout)
+            client, number, _ = self._current_client()
+            response = self._request(client, number, path, query, accept, read_timeout)
         if response.status == 401:
             _discard(response)
             self._forget_client(number)
-            response, _ = self._request(path, query, accept, read_timeout)
+            client, number, _ = self._current_client()
+            response = self._request(client, number, path, query, accept, read_timeout)
         if response.status == 200:
             if "html" in response.headers.get("Content-Type", ""):
                 _discard(response)
@@ -196,17 +199,22 @@ class ApiConnection:
         raise api_error(body, code=response.status, retry_after=response.headers.get("Retry-After"))
 
     def _request(
-        self, path: str, query: Mapping[str, str], accept: str, read_timeout: float | None
-    ) -> tuple[urllib3.BaseHTTPResponse, int]:
-        client, number = self._current_client()
+        self,
+        client: ApiClient,
+        number: int,
+        path: str,
+        query: Mapping[str, str],
+        accept: str,
+        read_timeout: float | None,
+    ) -> urllib3.BaseHTTPResponse:
         timeout = urllib3.Timeout(connect=self._connect_timeout, read=read_timeout or self._read_timeout)
         with transport_errors():
             response = client.get(path, query, {"Accept": accept}, timeout)
         self._proven_number = number
-        return response, number
+        return response
 
-    def _current_client(self) -> tuple[ApiClient, int]:
-        """The client and its number.
+    def _current_client(self) -> tuple[ApiClient, int, int]:
+        """The client, its number, and how often the credentials were read until now.
 
         Threads that waited for an attempt to read the credentials share its failure. Otherwise each of them would wait
         for the time limit of an exec plugin, one after the other.
@@ -223,7 +231,7 @@ class ApiConnection:
                 except TransportError as exc:
                     LOG.warning("The changed credentials are not used, and the former ones remain in use: %s", exc)
             assert self._client is not None
-            return self._client, self._client_number
+            return self._client, self._client_number, self._attempts
 
     def _load(self) -> None:
         """Read the credentials. The caller holds the lock.
@@ -249,22 +257,26 @@ class ApiConnection:
             if self._client_number == number:
                 self._client = None
 
-    def _forget_refused_certificate(self, error: TransportError) -> bool:
-        """Have the plugin run again if TLS failed and its certificate worked before: it may have expired.
+    def _replace_client(self, number: int, attempts: int, error: TransportError) -> bool:
+        """Have the credentials read again if that may help a request that failed; whether to send it again.
 
-        TLS 1.3 tells it after the handshake, and the end of the connection may come first. A certificate that never
-        worked is no reason, or the plugin would run at each attempt.
+        It may help if changed files could not be used. It may also help if TLS failed and a plugin's certificate worked
+        before: it may have expired. TLS 1.3 tells it after the handshake, and the end of the connection may come
+        first. A certificate that never worked is no reason, or the plugin would run at each attempt.
         """
         with self._lock:
-            if (
-                self._client is None
-                or not self._client.has_issued_certificate
-                or self._proven_number != self._client_number
-                or not isinstance(error.__cause__, urllib3.exceptions.SSLError | urllib3.exceptions.ProtocolError)
-            ):
-                return False
-            self._client = None
-            return True
+            if self._attempts == attempts and self._client is not None:  # else another thread has tried
+                if self._failure is not None:
+                    with contextlib.suppress(TransportError):  # the first failure was logged
+                        self._load()
+                elif (
+                    self._client.has_issued_certificate
+                    and self._proven_number == number
+                    and isinstance(error.__cause__, urllib3.exceptions.SSLError | urllib3.exceptions.ProtocolError)
+                ):
+                    self._client = None
+                    return True
+            return self._client is not None and self._client_number != number
 
 
 @contextlib.contextmanager

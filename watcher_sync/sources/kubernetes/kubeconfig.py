@@ -374,7 +374,8 @@ _KubectlLoader.yaml_implicit_resolvers = {
 def _parse(path: Path, content: bytes) -> Mapping[str, Any]:
     try:
         document = _decode(content)
-    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as exc:
+        # PyYAML raises LookupError and AttributeError for a value that does not fit its tag.
         # The parser's message may quote a line with a secret: only the place is repeated.
         mark = getattr(exc, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark is not None else ""
@@ -390,7 +391,7 @@ def _parse(path: Path, content: bytes) -> Mapping[str, Any]:
 def _decode(content: bytes) -> Any:
     """The first document; an empty one has no entries.
 
-    :raises ValueError, yaml.YAMLError, RecursionError: the content is no YAML.
+    :raises ValueError, yaml.YAMLError, LookupError, AttributeError, RecursionError: the content is no YAML.
     """
     if content.lstrip().startswith(b"{"):
         try:

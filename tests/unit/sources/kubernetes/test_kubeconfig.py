@@ -349,6 +349,8 @@ def test_what_kubectl_reads_is_read(tmp_path, change):
         ("", "current-context is not set"),
         ("[]", "is no kubeconfig"),
         ("users:\n- user: {token: 'sensitive\n", "is no YAML"),
+        ("users:\n- user: {token: !!bool sensitive}", "is no YAML"),
+        ("users:\n- user: {token: !!timestamp sensitive}", "is no YAML"),
         ("clusters: []", "current-context is not set"),
         ("current-context: x", "contexts has no entry 'x'"),
         ("current-context: x\ncontexts: {x: y}", "contexts must be a list"),

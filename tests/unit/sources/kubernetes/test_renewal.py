@@ -7,6 +7,8 @@ import json
 import os
 import ssl
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ import trustme
 from kubernetes.config import incluster_config
 
 from tests.unit.sources.kubernetes.clusters import Cluster, connect, write
+from tests.waiting import deadline
 from watcher_sync.sources.kubernetes.connection import TransportError
 
 
@@ -127,6 +130,29 @@ def test_a_certificate_of_a_plugin_that_ceases_to_work_is_issued_again_once(tmp_
         assert (tmp_path / "runs").read_text() == "..."
 
 
+def test_threads_that_are_refused_together_share_the_certificate_that_one_of_them_renews(tmp_path):
+    authority, old, new = trustme.CA(), trustme.CA(), trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca")
+    (tmp_path / "plugin").write_text(_PLUGIN)
+    (tmp_path / "plugin").chmod(0o755)
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./plugin"}}
+    with Cluster(authority) as cluster, ThreadPoolExecutor(8) as threads:
+        connection = connect(write(tmp_path / "kubeconfig", cluster.url, user, **{"certificate-authority": "ca"}))
+        cluster.present(authority, old)
+        _answer(tmp_path, old)
+        connection.read("/version")
+        cluster.present(authority, new)
+        _answer(tmp_path, new)
+        begin = threading.Barrier(8)
+
+        def read(_: int) -> bytes:
+            begin.wait(deadline(60))
+            return connection.read("/version")
+
+        assert list(threads.map(read, range(8))) == [b"{}"] * 8
+        assert (tmp_path / "runs").read_text() == ".."
+
+
 def test_a_plugin_runs_again_for_a_changed_kubeconfig_and_not_for_a_server_that_is_away(tmp_path):
     (tmp_path / "plugin").write_text(_PLUGIN)
     (tmp_path / "plugin").chmod(0o755)
@@ -141,6 +167,27 @@ def test_a_plugin_runs_again_for_a_changed_kubeconfig_and_not_for_a_server_that_
         for _ in range(5):
             connection.read("/version")
         assert (tmp_path / "runs").read_text() == ".."
+
+
+def test_a_changed_kubeconfig_counts_once_its_plugin_no_longer_fails(tmp_path):
+    (tmp_path / "plugin").write_text(_PLUGIN)
+    (tmp_path / "plugin").chmod(0o755)
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./plugin"}}
+    with Cluster() as new:
+        with Cluster() as old:
+            connection = connect(write(tmp_path / "kubeconfig", old.url, user))
+            connection.read("/version")
+            (tmp_path / "answer").write_text("{}")  # as while its own server is away
+            write(tmp_path / "kubeconfig", new.url, user)
+            for _ in range(3):
+                connection.read("/version")
+            assert len(old.requests) == 4
+            assert (tmp_path / "runs").read_text() == ".."
+        with pytest.raises(TransportError):  # the old server is away
+            connection.read("/version")
+        (tmp_path / "answer").unlink()
+        connection.read("/version")
+        assert len(new.requests) == 1
 
 
 def test_the_service_account_of_a_pod_is_read_again_when_it_is_rotated(tmp_path, monkeypatch):
