@@ -367,12 +367,17 @@ def losses(found: Iterable[Divergence], live: View) -> dict[str, int]:
 
 
 def _controller(entity: Entity, live: View) -> str | None:
-    """Return the uid at the top of the owner chain, if the cluster still has that object; else None."""
+    """Return the uid at the top of the owner chain, if the cluster still has that object; else None.
+
+    Anybody may make ReplicaSets that own each other: such a chain has no top.
+    """
     if not isinstance(entity, (Pod, Workload)):
         return None
     uid = getattr(entity, "workload_uid", None) or entity.owner_uid
-    while uid is not None and isinstance(found := live.get("workload", uid), Workload):
+    passed: set[str] = set()
+    while uid is not None and uid not in passed and isinstance(found := live.get("workload", uid), Workload):
         if found.title != "ReplicaSet" or found.owner_uid is None:
             return uid
+        passed.add(uid)
         uid = found.owner_uid
     return uid if uid is not None and live.get("custom_object", uid) is not None else None
