@@ -14,6 +14,7 @@ from watcher_sync.events import Event
 from watcher_sync.sources.kubernetes import lister_watcher, watch_stream
 from watcher_sync.testing.kubernetes import KubernetesServer, error_event
 from watcher_sync.testing.kubernetes.builders import pod
+from watcher_sync.wire.custom_kinds import parse_entries
 
 MOST = 100_000
 """Bytes of an answer, and of an event."""
@@ -89,6 +90,18 @@ def test_an_object_that_grows_too_large_is_kept_as_it_was_and_the_watch_goes_on(
             server.delete("pod", "a", gracePeriodSeconds=0)
             wait_until(lambda: engine.names() == ["big", "c"])
             assert "absent" not in engine.types()
+
+
+def test_a_custom_object_that_was_too_large_is_known_once_it_fits(engine: Engine, tmp_path: Path) -> None:
+    kinds = ["a.example/v1/Thing"]
+    engine.handler.custom_kinds = {("edge", kind.title.lower()): kind for kind in parse_entries(kinds)}
+    with KubernetesServer() as server:
+        server.register("a.example", "v1", "things", "Thing")
+        server.create({"apiVersion": "a.example/v1", "kind": "Thing", "metadata": {"name": "big"}, "x": "x" * 2 * MOST})
+        with following(server, tmp_path, engine, kinds=kinds, watch_list=False):
+            assert len(refused(engine)) == 1
+            server.patch("things", "big", {"x": ""})
+            wait_until(lambda: [each.name for each in engine.snapshot().all("custom_object")] == ["big"])
 
 
 def test_an_object_of_three_megabytes_passes(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

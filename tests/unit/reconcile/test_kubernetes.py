@@ -26,7 +26,14 @@ from watcher_sync.testing.kubernetes import (
     gone,
     internal_error,
 )
-from watcher_sync.testing.kubernetes.builders import daemon_set, deployment, pod, stateful_set
+from watcher_sync.testing.kubernetes.builders import (
+    daemon_set,
+    deployment,
+    owner_reference,
+    pod,
+    replica_set,
+    stateful_set,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -309,6 +316,21 @@ def test_a_rollout_that_nobody_heard_of_replaces_every_pod_and_needs_no_word(
     report = site.reconcile()
     assert (report.refused_deletes, report.deleted) == ({}, 10)
     assert site.objects() == truth(server) != before
+
+
+def test_a_pod_that_is_gone_below_replica_sets_that_own_each_other_is_deleted(
+    site: Installation, server: KubernetesServer
+):
+    one, two = (server.create(replica_set(name, replicas=0)) for name in ("one", "two"))
+    for owned, owner in ((one, two), (two, one)):
+        server.patch(
+            "ReplicaSet", owned["metadata"]["name"], {"metadata": {"ownerReferences": [owner_reference(owner)]}}
+        )
+    server.create({**pod("lost"), "metadata": {"name": "lost", "ownerReferences": [owner_reference(one)]}})
+    site.reconcile()
+    server.delete("Pod", "lost", gracePeriodSeconds=0)
+    report = site.reconcile()
+    assert (report.refused_deletes, report.deleted) == ({}, 1)
 
 
 def test_another_cluster_with_the_same_names_replaces_nothing(tmp_path: Path, server: KubernetesServer):

@@ -217,6 +217,15 @@ def test_a_run_that_cannot_confirm_a_pod_is_incomplete_and_is_repeated_soon(
     assert site.objects() == truth(server)
 
 
+def test_a_kind_that_cannot_be_listed_keeps_no_other_kind_unconfirmed(site: Installation, server: KubernetesServer):
+    server.fail(forbidden(), path="/apis/apps/v1/daemonsets", count=None)
+    reconciler = site.reconciler()
+    report = reconciler.run("edge", deadline=time.monotonic() + deadline(20))
+    assert report.written
+    assert set(report.failures) == {"daemonsets"}
+    assert reconciler.interval("edge") is None
+
+
 def test_a_run_that_fails_after_it_created_pods_is_repeated_soon(
     site: Installation, server: KubernetesServer, monkeypatch: pytest.MonkeyPatch
 ):

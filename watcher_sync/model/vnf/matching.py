@@ -128,21 +128,6 @@ def pods_of(view: View, workload: Workload) -> list[Pod]:
     return [pod for pod in pods if pod.cluster == workload.cluster]
 
 
-def top_of(view: View, owner_uid: str | None) -> Workload | None:
-    """The workload at the top of an owner chain; None where the chain is not known to its end.
-
-    :param owner_uid: of the controller at its bottom.
-    """
-    top: Workload | None = None
-    while owner_uid is not None:
-        found = view.get("workload", owner_uid)
-        if not isinstance(found, Workload):
-            break
-        # The owner of a Deployment is a custom resource of an operator, not a workload.
-        top, owner_uid = found, found.owner_uid if found.title == "ReplicaSet" else None
-    return None if owner_uid is not None else top
-
-
 def _in_order(pods: list[Pod]) -> tuple[Pod, ...]:
     """Sort by creation. Kubernetes gives it in seconds, so the name and then the uid decide between equals."""
     if len(pods) < 2:

@@ -49,6 +49,8 @@ class Comparison(msgspec.Struct, kw_only=True):
     requests: int
     failures: Mapping[str, str]
     """Resource -> why it could not be listed."""
+    failed_kinds: set[str]
+    """Kinds of objects that some listing failed for, such as ``Pod`` or ``Kind.group``."""
     unlisted: Mapping[str, Unlisted]
     """What was not listed completely, and why; see :func:`~watcher_sync.sources.kubernetes.resources.key_of`."""
     found: list[tuple[Divergence, Event]]
@@ -110,7 +112,7 @@ class ClusterComparer:
             raise ReconcileError(f"the source {target.source} does not follow the namespace {namespace}")
         if all(listed.failure is not None for listed in lists):
             raise ReconcileError(f"the cluster {target.cluster} cannot be listed: {next(iter(failures.values()))}")
-        unlisted = _unlisted(lists)
+        failed_kinds, unlisted = _failed_kinds(lists), _unlisted(lists)
         found, sizes = self._differing(target, known, live, _listed_kinds(lists, target, namespace))
         if found:
             self._wait(_CONFIRM_SECONDS)
@@ -119,6 +121,7 @@ class ClusterComparer:
                 lists, more = _list(target, connection, live, namespace, deadline)
                 requests += more
                 failures |= _failures(lists)
+                failed_kinds |= _failed_kinds(lists)
                 unlisted |= _unlisted(lists)
                 found = [(w, event) for w, event in found if w.model is not None or w.id in live.found[w.kind]]
             now = self._context.view()
@@ -128,6 +131,7 @@ class ClusterComparer:
             live=live,
             requests=requests,
             failures=failures,
+            failed_kinds=failed_kinds,
             unlisted=unlisted,
             found=found,
             unknown={f"{part.resource.title} {uid}": why for part in lists for uid, why in part.unread.items()},
@@ -214,6 +218,7 @@ class ClusterComparer:
         lists, requests = _list(target, connection, live, namespace, deadline)
         comparison.requests += requests
         comparison.failures = {**comparison.failures, **_failures(lists)}
+        comparison.failed_kinds |= _failed_kinds(lists)
         listed = _listed_kinds(lists, target, namespace)
         return [
             self._gone(target, kind_of(type(entity)).name, entity, listed)
@@ -250,6 +255,10 @@ def _failures(lists: Sequence[ListingPart]) -> dict[str, str]:
         for listed in lists
         if listed.failure is not None
     }
+
+
+def _failed_kinds(lists: Sequence[ListingPart]) -> set[str]:
+    return {listed.resource.title for listed in lists if listed.failure is not None}
 
 
 def _unlisted(lists: Sequence[ListingPart]) -> dict[str, Unlisted]:
@@ -320,7 +329,7 @@ def _listed_kinds(lists: Sequence[ListingPart], target: ClusterTarget, namespace
     :param namespace: the only one that is compared; kinds without a namespace are left out then.
     """
     found: dict[str, _ListedKind] = {}
-    unknown = {listed.resource.title for listed in lists if listed.failure is not None} | target.unfollowed
+    unknown = _failed_kinds(lists) | target.unfollowed
     for listed in lists:
         resource = listed.resource
         if resource.title in unknown or (namespace is not None and not resource.namespaced):
@@ -367,12 +376,17 @@ def losses(found: Iterable[Divergence], live: View) -> dict[str, int]:
 
 
 def _controller(entity: Entity, live: View) -> str | None:
-    """Return the uid at the top of the owner chain, if the cluster still has that object; else None."""
+    """Return the uid at the top of the owner chain, if the cluster still has that object; else None.
+
+    Anybody may make ReplicaSets that own each other: such a chain has no top.
+    """
     if not isinstance(entity, (Pod, Workload)):
         return None
     uid = getattr(entity, "workload_uid", None) or entity.owner_uid
-    while uid is not None and isinstance(found := live.get("workload", uid), Workload):
+    passed: set[str] = set()
+    while uid is not None and uid not in passed and isinstance(found := live.get("workload", uid), Workload):
         if found.title != "ReplicaSet" or found.owner_uid is None:
             return uid
+        passed.add(uid)
         uid = found.owner_uid
     return uid if uid is not None and live.get("custom_object", uid) is not None else None

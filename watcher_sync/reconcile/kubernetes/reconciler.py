@@ -85,8 +85,8 @@ class KubernetesReconciler(Reconciler):
         self._sync = VnfSync(context.writes, context.operations, handler, notifications=context.notifications)
         self._targets = cluster_targets(conf)
         self._connections = {cluster: target.connect() for cluster, target in self._targets.items()}
-        self._unconfirmed: set[str] = set()
-        """Clusters of which a run created objects that no later listing has confirmed. Set operations are atomic."""
+        self._unconfirmed: dict[str, set[str]] = {}
+        """Cluster -> kinds of objects that a run created and no later listing has confirmed."""
 
     def scopes(self) -> Sequence[str]:
         """Return the names of the clusters."""
@@ -94,7 +94,7 @@ class KubernetesReconciler(Reconciler):
 
     def interval(self, scope: str) -> float | None:
         """Return a short interval while created objects are unconfirmed; None: ``[reconcile] interval``."""
-        if scope not in self._unconfirmed:
+        if not self._unconfirmed.get(scope):
             return None
         return min(_UNCONFIRMED_SECONDS, float(self.conf.reconcile.interval))
 
@@ -120,14 +120,13 @@ class KubernetesReconciler(Reconciler):
             differences += vnf_differences(instance, observation, policy.get(KIND, HEAL))
         written = deleted = 0
         if not dry_run:
-            if any(what.model is None for what, _ in comparison.found):
-                self._unconfirmed.add(scope)
+            created = {kind_of_object(what) for what, _ in comparison.found if what.model is None}
+            self._unconfirmed[scope] = self._unconfirmed.get(scope, set()) | created
             written, deleted = self._heal(target, comparison, refused, policy, deadline)
             self._notify(target, [found for found in drifted if found[0].id not in operated], policy.get(KIND, HEAL))
             written += self._sync_drifted(target, comparison, drifted, refused, policy.get(KIND, HEAL))
             self._record(target, comparison, differences)
-            if not comparison.failures:
-                self._unconfirmed.discard(scope)
+            self._unconfirmed[scope] &= comparison.failed_kinds
         return Report(
             scope=scope,
             dry_run=dry_run,

@@ -60,8 +60,7 @@ class ObjectTracker:
         :param seen: uids of the listing under way; those of the page are added.
         """
         if page.objects is None:
-            found = [e for text in page.texts() if (e := self.on_text(text, seen)) is not None]
-            return [self._refused(event, page.unread) for event in found] if page.unread else found
+            return [e for text in page.texts() if (e := self.on_text(text, seen, page.unread)) is not None]
         events, text_of, size = [], page.text, page.object_size
         for place, found in enumerate(page.objects):
             metadata = found.metadata
@@ -75,10 +74,11 @@ class ObjectTracker:
                 events.append(event)
         return events
 
-    def on_text(self, item: bytes, seen: set[str]) -> Event | None:
+    def on_text(self, item: bytes, seen: set[str], unread: str = "") -> Event | None:
         """Return the event for one object of a listing, if it is new or changed, or cannot be decoded.
 
         :param seen: uids of the listing under way; that of the object is added.
+        :param unread: why the item is only its metadata; empty: it is the whole object.
         """
         try:
             metadata = watch_stream.metadata_of(item)
@@ -88,7 +88,8 @@ class ObjectTracker:
             seen.add(_UNREADABLE_UID)
             return self.undecodable(item, str(exc))
         seen.add(metadata.uid)
-        return self._on_version(item, metadata.uid, metadata.version, metadata.name)
+        event = self._on_version(item, metadata.uid, metadata.version, metadata.name, whole=not unread)
+        return self._refused(event, unread) if event is not None and unread else event
 
     def on_change(self, what: str, item: bytes, seen: set[str] | None) -> tuple[str, Event | None]:
         """Process the object of one watch event; return its version, and its event if it is news.
@@ -152,9 +153,14 @@ class ObjectTracker:
             event, type=self._types["undecodable"], undecodable=f"{self._api.name}: {reason}"
         )
 
-    def _on_version(self, data: bytes | PartialPayload, uid: str, version: str, name: str) -> Event | None:
-        """Return the event of an existing object; None if this version of it is known, or the model has the same."""
-        known, mark = self._versions.get(uid), self._mark(version, data)
+    def _on_version(
+        self, data: bytes | PartialPayload, uid: str, version: str, name: str, *, whole: bool = True
+    ) -> Event | None:
+        """Return the event of an existing object; None if this version of it is known, or the model has the same.
+
+        :param whole: whether the data is the object. The digest of its metadata alone may equal that of the object.
+        """
+        known, mark = self._versions.get(uid), self._mark(version, data) if whole else version
         if known == mark:
             return None
         self._versions[uid] = mark

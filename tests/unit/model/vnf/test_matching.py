@@ -8,7 +8,7 @@ import pytest
 from tests.simulated import NOON
 from tests.unit.model.vnf.world import World
 from watcher_sync.model.kubernetes import Pod
-from watcher_sync.model.vnf.matching import VduInput, counts, is_settling, read_vdu, top_of
+from watcher_sync.model.vnf.matching import VduInput, counts, is_settling, read_vdu
 
 
 @pytest.fixture
@@ -157,15 +157,3 @@ def test_a_workload_settles_until_as_many_pods_run_as_it_wants(running, wanted, 
 def test_a_controller_is_behind_when_it_has_not_seen_the_newest_generation(world, generation, observed, behind):
     world.deployment(generation=generation, observed_generation=observed)
     assert seen(world).behind is behind
-
-
-def test_the_top_of_an_owner_chain_is_known_only_to_its_end(world):
-    view = world.model.snapshot
-    assert top_of(view(), None) is None
-    assert top_of(view(), "uid-of-a-job") is None
-    world.workload("rs", "ReplicaSet", "a-1", owner_uid="d")
-    assert top_of(view(), "rs") is None
-    world.workload("d", "Deployment", "a", owner_uid="an-operators")
-    assert top_of(view(), "rs").id == "d"
-    world.workload("alone", "ReplicaSet", "b")
-    assert top_of(view(), "alone").id == "alone"
