@@ -340,10 +340,10 @@ class Reflector:
                 for lines in batches:
                     self.progress.last_byte_at, before = time.monotonic(), self.version
                     seen = self.process_lines(lines, seen)
+                    if seen is not None and self._monotonic() > ends_by:
+                        break
                     if seen is None and self.version != before:
                         self._backoff.failures = 0
-                    elif self._monotonic() > ends_by:
-                        break
             except TimedOut:
                 if not probing:
                     raise
