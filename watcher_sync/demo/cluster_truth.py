@@ -283,7 +283,7 @@ def _metadata(obj: Object, kind: str, cluster: str) -> dict[str, Any]:
         "project_id": None,
         "full_name": f"{cluster}/{metadata['namespace']}/{kind}/{metadata['name']}",
         "owner_uid": owner.get("uid"),
-        "owner_kind": owner.get("kind"),
+        "owner_kind": _title(owner) if owner else None,
         "labels": metadata.get("labels"),
         "created_at": _time(metadata["creationTimestamp"]),
         "resource_version": metadata["resourceVersion"],
@@ -313,3 +313,9 @@ def _counts(pod: Object) -> bool:
 
 def _time(text: str) -> datetime.datetime:
     return datetime.datetime.fromisoformat(text)
+
+
+def _title(owner: Object) -> str:
+    """The kind of an owner, with its group where people do not know it by one word."""
+    group = owner["apiVersion"].rpartition("/")[0]
+    return str(owner["kind"] if group in ("", "apps") else f"{owner['kind']}.{group}")
