@@ -21,16 +21,16 @@ NUMBERS = itertools.count()
 
 
 def made(version: str) -> Change:
-    return Upsert("pod", "p", Version(version), by_facet("pod", name="p"))
+    return Upsert("instance", "p", Version(version), by_facet("instance", name="p"))
 
 
 def missing(version: str) -> Change:
     """A listing lacks it."""
-    return Delete("pod", "p", absent(Version(version)))
+    return Delete("instance", "p", absent(Version(version)))
 
 
 def named(name: str, version: str) -> Change:
-    return Upsert("pod", "p", Version(version), by_facet("pod", name=name))
+    return Upsert("instance", "p", Version(version), by_facet("instance", name=name))
 
 
 _IDLE_LIMITS = {
@@ -58,7 +58,7 @@ def site(tmp_path: Path) -> Installation:
 
 
 def test_what_an_absence_deleted_may_come_back_or_be_deleted_for_good(site: Installation) -> None:
-    write(site, made("1"), missing("2"), made("3"), missing("4"), Delete("pod", "p", Version("5")))
+    write(site, made("1"), missing("2"), made("3"), missing("4"), Delete("instance", "p", Version("5")))
     assert [row.change for row in site.rows()] == ["created", "deleted", "created", "deleted", "updated"]
     site.check_journal()
 
@@ -77,7 +77,7 @@ def test_an_event_is_applied_again_only_after_a_repair(site: Installation) -> No
     write(site, named("a", "1"), named("b", "1~1"), named("a", "2"), ids=["p/1", "p/reconciled", "p/1"])
     site.check_journal()
     write(site, named("b", "3"), named("a", "4"), ids=["p/2", "p/1"])
-    with pytest.raises(AssertionError, match=r"1 events were applied twice.*'p/1', 'pod', 'p', 3, 5"):
+    with pytest.raises(AssertionError, match=r"1 events were applied twice.*'p/1', 'instance', 'p', 3, 5"):
         site.check_journal()
 
 

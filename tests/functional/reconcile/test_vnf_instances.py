@@ -272,8 +272,8 @@ def test_an_operator_compares_and_repairs_by_hand(site: Installation, server: Ku
     server.cluster.scale("Deployment", "vdu10", 0)
     server.cluster.settle()
     held = site.run("watcher-sync-manage", "reconcile")
-    assert (held.returncode, json.loads(held.stdout)["braked"]) == (1, {"pod": 3})
-    assert "edge: the delete guard refused to delete 3 of 5 entities of the kind pod" in held.stderr
+    assert (held.returncode, json.loads(held.stdout)["braked"]) == (1, {"Pod": 3})
+    assert "edge: the delete guard refused to delete 3 of 5 entities of the kind Pod" in held.stderr
     assert json.loads(site.manage("reconcile", "--allow-deletes"))["deleted"] == 3
     assert "edge: 0 differences" in site.manage("reconcile", "-f", "table")
     wrong = site.run("watcher-sync-manage", "reconcile", "nowhere")
