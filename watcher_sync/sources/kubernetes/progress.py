@@ -95,7 +95,7 @@ class SyncProgress:
         self._has_lost_watch = False
         self._watching_at = math.inf
         self._failed_at: float | None = None
-        """Since when no watch has lasted, by the monotonic clock."""
+        """Since when no watch has lasted while the cluster was connected, by the monotonic clock."""
 
     @property
     def has_synced(self) -> bool:
@@ -123,7 +123,8 @@ class SyncProgress:
             self._has_lost_watch = False
         if error:
             self.failing_since = self.failing_since or Since.now()
-            self._failed_at = self._failed_at or time.monotonic()
+            if self._failed_at is None or self._owner.is_disconnected:
+                self._failed_at = time.monotonic()  # the reflector has not failed alone until now
             if is_answer or time.monotonic() - self._failed_at >= _WARNING_AFTER_SECONDS:
                 self._log_failure(error)
         if (phase, error) == (self.phase, self.error):
