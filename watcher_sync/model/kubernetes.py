@@ -5,8 +5,8 @@ Only uids define ownership. ``owner_uid`` is the uid of the owner reference with
 a ReplicaSet, StatefulSet or DaemonSet there, a ReplicaSet has its Deployment. Names are cut, and one may begin
 another. A registered workload is found by its full name.
 
-No reference here has effects. A field that followed from all pods of a cluster would
-cost as much as there are pods, at every event.
+No reference here has effects. A field that followed from all pods of a cluster would cost as much as there are pods,
+at every event.
 
 A deleted uid may be alive again: etcd is restored, or an object returns to a selector. Names of clusters and ids of
 VNF instances may be used again, too.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects of Kubernetes become changes of pods, workloads, custom objects and clusters.
 
-The version is the sequence that the source counts. An older one that a ``listed`` event lacks is deleted.
-No deletion is final: etcd may be restored, and an object may return to a selector. A later event then shows its uid
-alive. An object that equals the model's, resourceVersion included, is a duplicate.
+The version is the sequence that the source counts. An object that is older than a ``listed`` event and not in it is
+deleted. No deletion is final: etcd may be restored, and objects may return to a selector. An object that equals
+what an earlier life of the source wrote is a duplicate.
 
 ``workload_uid`` follows from a pod and its ReplicaSet, which arrive in any order. The handler computes it when either
 changes. It reads the view after it yields a change, so a stale event has no further effect.
@@ -343,16 +343,20 @@ def _upsert(
 ) -> Upsert:
     """The change; under the version that the model has, and so a duplicate, where it would change nothing.
 
+    That is so if an earlier life of the source wrote the version. A deletion of this life may come late, and is older.
+
     :raises InvalidEvent: another cluster has an object with this uid.
     """
     if isinstance(known, _OBJECTS) and known.cluster != fields["cluster"]:
         raise _uid_of_another(known)
-    if known is not None and version > known.versions[position] and fields["resource_version"] is not None:
-        for name, value in fields.items():
-            if getattr(known, name) != value:
-                break
-        else:
-            version = known.versions[position]
+    if known is not None and fields["resource_version"] is not None:
+        written = known.versions[position]
+        if version > written and not written.startswith(version[:_EPOCH_CHARS]):
+            for name, value in fields.items():
+                if getattr(known, name) != value:
+                    break
+            else:
+                version = written
     writers = metadata.managed_fields
     manager = max(writers, key=_WRITTEN_AT).manager if writers else ""
     return Upsert(kind, metadata.uid, version, {"state": fields}, actor=Actor(manager) if manager else None)
@@ -403,10 +407,13 @@ def _version(event: Event) -> Version:
     return version
 
 
+_EPOCH_CHARS = 17
+
+
 @functools.lru_cache(maxsize=64)
 def _epoch(epoch: int) -> str:
     """How the versions of one life of a source begin."""
-    return f"{epoch:017d}"
+    return f"{epoch:0{_EPOCH_CHARS}d}"
 
 
 def _older(entity: Entity, listed: Listed, position: int, version: Version) -> bool:
