@@ -337,7 +337,7 @@ def _find(documents: list[tuple[Path, Mapping[str, Any]]], kind: type[_Values], 
             values = found[0].get(key)
             try:
                 return Section(path, name, msgspec.convert(_without_nulls({} if values is None else values), kind))
-            except msgspec.ValidationError as exc:  # names a field and types, and no value
+            except (msgspec.ValidationError, RecursionError) as exc:  # names a field and types, and no value
                 raise KubeconfigError(f"{path}: the {key} {name!r}: {exc}") from None
     where = ", ".join(str(path) for path, _ in documents)
     raise KubeconfigError(f"{where}: {key}s has no entry {name!r}")

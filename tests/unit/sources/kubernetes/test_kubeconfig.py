@@ -351,6 +351,11 @@ def test_what_kubectl_reads_is_read(tmp_path, change):
         ("users:\n- user: {token: 'sensitive\n", "is no YAML"),
         ("users:\n- user: {token: !!bool sensitive}", "is no YAML"),
         ("users:\n- user: {token: !!timestamp sensitive}", "is no YAML"),
+        (
+            "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"
+            "clusters: [{name: c, cluster: &c {extensions: *c}}]",
+            "the cluster 'c'",
+        ),
         ("clusters: []", "current-context is not set"),
         ("current-context: x", "contexts has no entry 'x'"),
         ("current-context: x\ncontexts: {x: y}", "contexts must be a list"),
