@@ -61,6 +61,21 @@ def test_a_failure_without_an_answer_waits_for_the_source_to_say_that_the_cluste
     assert caplog.messages == ["source edge: pods: unavailable, retrying: refused"]
 
 
+def test_a_failure_at_the_moment_of_the_clusters_return_is_not_the_resources_own(
+    failing: SyncProgress, clock: Clock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Owner, "is_disconnected", True)
+    for _ in range(20):
+        failing.enter(Phase.FAILING, "refused")
+        clock.now += 0.3
+    monkeypatch.setattr(Owner, "is_disconnected", False)
+    failing.enter(Phase.FAILING, "refused")
+    assert caplog.messages == []
+    clock.now += 2
+    failing.enter(Phase.FAILING, "refused")
+    assert len(caplog.messages) == 1
+
+
 def test_a_failure_after_a_watch_that_lasted_begins_anew(
     failing: SyncProgress, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
