@@ -23,6 +23,7 @@ from tests.functional.sources.reflecting import PODS, Engine, following, only, w
 from tests.waiting import wait_until
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.kubernetes import reflector
+from watcher_sync.sources.kubernetes.progress import Phase
 from watcher_sync.testing.kubernetes import (
     Answer,
     ApiError,
@@ -161,6 +162,15 @@ def test_429_waits_as_long_as_retry_after_says(engine, tmp_path, verb):
             wait_until(lambda: fault.hits)
             wait_for_truth(server, engine)
             assert time.monotonic() - began > 0.9  # wait: the pause that the server asks for
+
+
+def test_a_server_that_asks_to_wait_is_not_asked_for_the_watch_meanwhile(engine, tmp_path):
+    with KubernetesServer() as server, following(server, tmp_path, engine, backoff_max=0.1) as source:
+        server.fail(too_many_requests(300), verb="list", count=None)
+        server.fail(Break(), path=PODS)
+        server.create(pod("a"))
+        wait_until(lambda: only(source).progress.phase is Phase.FAILING)
+        assert server.requests.count("watch") == 1
 
 
 def test_a_half_open_connection_is_left_after_the_read_timeout(engine, tmp_path):

@@ -13,7 +13,6 @@ Guarantee: the emitted events end in the state of the API server.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import math
 import random
@@ -296,9 +295,14 @@ class Reflector:
 
     def _verify_version(self) -> None:
         """Ask for the version that the server has now, before a watch waits in silence for one that was taken back."""
-        with contextlib.suppress(ApiError):  # a server that refuses this list may accept the watch
-            if self._is_restored_at(self.lister_watcher.newest_version()):
-                self.version = None
+        try:
+            version = self.lister_watcher.newest_version()
+        except ApiError as exc:
+            if exc.retry_after:
+                raise
+            return  # a server that refuses this list may accept the watch
+        if self._is_restored_at(version):
+            self.version = None
 
     def _is_restored_at(self, version: str) -> bool:
         """Whether the cluster went back in time, so that everything must be listed again; forgets what was seen then.
