@@ -3,6 +3,7 @@
 
 ``connection``       GET requests to one cluster's API server, and the two ways in which they fail
 ``credentials``      Loads the address and the credentials of a cluster into a pool of connections
+``discovery``        Finds where an API server serves a kind: plural, scope, and version
 ``exec_credential``  Gets credentials from the program that the kubeconfig names
 ``kubeconfig``       Reads kubeconfig files: the cluster and the user of one context
 ``lister_watcher``   The list and watch requests for one resource, and the pages of a list

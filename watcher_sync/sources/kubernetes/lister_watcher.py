@@ -21,13 +21,11 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 import urllib3
 
-from watcher_sync.sources.kubernetes import resources, watch_stream
+from watcher_sync.sources.kubernetes import discovery, resources, watch_stream
 from watcher_sync.sources.kubernetes.connection import (
     MAX_ANSWER_BYTES,
     ApiConnection,
     ApiError,
-    KubernetesError,
-    NotServed,
     TooLarge,
     TransportError,
     api_error,
@@ -191,59 +189,17 @@ class ListerWatcher:
         return bool(self.resource.plural)
 
     def discover(self, *, read_timeout: ReadTimeout = lambda: None) -> str:
-        """Read the plural of the kind, whether it is namespaced, and a version if none is named, from the server.
+        """Find the plural of the kind, whether it is namespaced, and a version if none is named.
 
         :returns: the version, if none is named and it is another one than before; else empty.
-        :raises NotServed: the server answered that no version has the kind.
-        :raises KubernetesError: a request failed, other versions than the named one have the kind, or the server does
-            not say which do.
+        :raises NotServed, KubernetesError: as :func:`~watcher_sync.sources.kubernetes.discovery.find`.
         """
-        found = self._at_version(self._named, read_timeout) if self._named.version else None
-        self.resource = found = found or self._in_group(read_timeout)
+        self.resource = found = discovery.find(self._named, lambda path: self._read(path, read_timeout))
         self.namespace = self._named_namespace if found.namespaced else None
         if self._named.version or found.version == self._version:
             return ""
         self._version = found.version
         return found.version
-
-    def _at_version(self, resource: Resource, read_timeout: ReadTimeout) -> Resource | None:
-        """Return the resource as discovery completes it; None if its version does not exist, or lacks the kind."""
-        try:
-            return self._discovered(resources.complete, resource.base, read_timeout, resource)
-        except ApiError as exc:
-            if exc.code != 404:
-                raise
-            return None
-
-    def _in_group(self, read_timeout: ReadTimeout) -> Resource:
-        """Ask for all versions of the group. A kind is gone only if none has it, and each says what it has."""
-        named = self._named
-        missing = f"the server does not serve the kind {named.kind} in {named.base}"
-        if not named.group:
-            raise KubernetesError(missing)  # no document lists the versions of the core group with certainty
-        try:
-            versions = self._discovered(resources.versions_of, f"/apis/{named.group}", read_timeout)
-        except ApiError as exc:
-            if exc.code != 404:
-                raise
-            raise NotServed(missing) from exc
-        serving: list[str] = []
-        failure: ApiError | None = None
-        for version in versions:
-            resource = msgspec.structs.replace(named, version=version)
-            try:
-                found = self._discovered(resources.complete, resource.base, read_timeout, resource)
-            except ApiError as exc:  # such as 503 of an aggregated API server that is away
-                failure = exc
-                continue
-            if found is not None and named.version in ("", version):
-                return found
-            serving += [version] if found is not None else []
-        if serving:
-            raise KubernetesError(f"{missing}, but in {', '.join(serving)}")
-        if failure is not None:
-            raise KubernetesError(f"{missing}, and not each version says what it has: {failure}") from failure
-        raise NotServed(missing)
 
     def undiscover(self) -> bool:
         """Forget what discovery found, because it may be out of date. Return whether it is needed again."""
@@ -336,13 +292,6 @@ class ListerWatcher:
             if token and exc.gone:
                 raise ListExpired from exc
             raise
-
-    def _discovered(self, read: Callable[..., T], path: str, read_timeout: ReadTimeout, *arguments: Resource) -> T:
-        """Read a document of discovery with this function."""
-        try:
-            return read(*arguments, self._read(path, read_timeout))
-        except UNREADABLE as exc:
-            raise TransportError(f"discovery of {path}: {exc}") from exc
 
     def _read(
         self,
