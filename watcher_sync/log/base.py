@@ -97,6 +97,11 @@ class LogChange(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the next change belongs to another transaction of the journal."""
 
     @property
+    def key(self) -> str:
+        """Of the entity: no kind has a slash, so two entities have two keys."""
+        return f"{self.kind}/{self.id}"
+
+    @property
     def position(self) -> LogPosition:
         """Of a log whose last change this is."""
         return LogPosition(self.epoch, self.seq, self.time)

@@ -66,8 +66,8 @@ def cloud_event(change: LogChange) -> bytes:
     }
     if change.kind:
         if change.change == "snapshot":
-            document["id"] += f":{change.kind}/{change.id}"
-        document["subject"] = f"{change.kind}/{change.id}"
+            document["id"] += f":{change.key}"
+        document["subject"] = change.key
         document["dataschema"] = f"/v1/schemas/{CLOUDEVENTS}/{change.kind}"
         data |= {
             "kind": change.kind,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from oslo_config import cfg
@@ -18,6 +18,9 @@ from watcher_sync.log import base
 from watcher_sync.log.base import LogChange
 from watcher_sync.log.change_log import LoggedRow
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
+
+_LAYOUT: Final = 2
+"""Counts what messages look like. Another one needs a new snapshot."""
 
 
 class OutletSelection:
@@ -34,7 +37,7 @@ class OutletSelection:
         chosen = [kind for kind in kinds.values() if not self._kinds or kind.name in self._kinds]
         _require_known(f"[outlet_{name}] fields", self._fields, {field for kind in chosen for field in kind.fields})
         published = sorted((kind.name, kind.public) for kind in chosen)
-        options = [published, sorted(self._projects), sorted(self._fields), self._partition, group.format]
+        options = [_LAYOUT, published, sorted(self._projects), sorted(self._fields), self._partition, group.format]
         self.digest = hashlib.sha256(msgspec.json.encode(options)).hexdigest()
         """Of all that decides what a log has: a change of it needs a new snapshot. A plugin may bring kinds."""
 

@@ -174,7 +174,7 @@ More properties of librdkafka, such as ``security.protocol:SASL_SSL,sasl.usernam
             for stale in self._topics.keys_outside(headers_of(changes[0])[POSITION]):
                 self._produce(producer, self._topics.spec.model, stale, None, changes[0])
         for change in changes:
-            key, body = (f"{change.kind}/{change.id}".encode() if change.kind else None), self.encode(change)
+            key, body = (change.key.encode() if change.kind else None), self.encode(change)
             self._produce(producer, self._topics.spec.changes, key, body, change)
             if key is not None:
                 self._produce(

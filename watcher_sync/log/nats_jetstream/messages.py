@@ -2,7 +2,8 @@
 """Changes as NATS messages: the subject, the headers, and which of them the server stores together.
 
 The last message of a subject is the present state of its entity. An id that is no token of a subject is replaced by a
-digest; the body has the id itself.
+digest, after a character that no such token has. So no id can be chosen that gives the subject of another one. The
+body has the id itself.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ MAX_BATCH: Final = 1000
 """Messages that a server takes as one atomic batch."""
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+"""Without the first character of a digest."""
 _DIGEST_CHARACTERS: Final = 32
 _MARKERS: Final = {SNAPSHOT_BEGIN: "_snapshot.begin", SNAPSHOT_END: "_snapshot.end"}
 
@@ -49,7 +51,7 @@ def token_of(entity_id: str) -> str:
     """An entity's id as one token of a subject."""
     if _TOKEN.fullmatch(entity_id):
         return entity_id
-    return "_" + hashlib.sha256(entity_id.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    return "=" + hashlib.sha256(entity_id.encode()).hexdigest()[:_DIGEST_CHARACTERS]
 
 
 def headers_of(change: LogChange, *, deletion_ttl: int) -> dict[str, str]:

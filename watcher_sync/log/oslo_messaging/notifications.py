@@ -29,7 +29,7 @@ def notification(change: LogChange) -> bytes:
 
     Its message_id depends on partition, epoch, seq and entity only. A change that is published again has the same one.
     """
-    identity = f"{change.partition}:{change.epoch}:{change.seq}:{change.change}:{change.kind}/{change.id}"
+    identity = f"{change.partition}:{change.epoch}:{change.seq}:{change.change}:{change.key}"
     message_id = uuid.uuid5(_MESSAGE_IDS, identity)
     message = {
         "message_id": str(message_id),

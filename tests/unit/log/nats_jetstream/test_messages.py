@@ -26,8 +26,8 @@ def change(seq: int = 7, what: str = UPDATED, *, id: str = "i-1", ends_commit: b
     [
         (change(id="0b1c-A_9"), "watcher-sync.north.instance.0b1c-A_9"),
         (change(id="a" * 128), f"watcher-sync.north.instance.{'a' * 128}"),
-        (change(id="a" * 129), "watcher-sync.north.instance._c12cb024a2e5551cca0e08fce8f1c5e3"),
-        (change(id="edge/ns/po.d"), "watcher-sync.north.instance._1bdcc28da3edb3c3cebc18bb63355e32"),
+        (change(id="a" * 129), "watcher-sync.north.instance.=c12cb024a2e5551cca0e08fce8f1c5e3"),
+        (change(id="edge/ns/po.d"), "watcher-sync.north.instance.=1bdcc28da3edb3c3cebc18bb63355e32"),
         (change(what=SNAPSHOT_BEGIN), "watcher-sync.north._snapshot.begin"),
         (change(what=SNAPSHOT_END), "watcher-sync.north._snapshot.end"),
     ],
