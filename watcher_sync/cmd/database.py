@@ -11,6 +11,7 @@ from oslo_config import cfg
 from watcher_sync.assembly.store import open_store
 from watcher_sync.cmd.output import print_json
 from watcher_sync.exceptions import ConfigError, StorageError
+from watcher_sync.storage.epochs import is_epoch
 from watcher_sync.storage.groups.engines import LEADING, STANDBY, EngineView, list_engines
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.stored import retention
@@ -53,6 +54,14 @@ def _print_older_engines(conf: cfg.ConfigOpts, store: Store) -> None:
 def _engines(conf: cfg.ConfigOpts, store: Store) -> list[EngineView]:
     found = list_engines(store.database, gone_after=float(conf.monitoring.stale_after))
     return [each for each in found if each.state in (LEADING, STANDBY)]
+
+
+def renew_epoch(conf: cfg.ConfigOpts) -> None:
+    """Give the database another epoch."""
+    after = conf.command.after
+    if after and not is_epoch(after):
+        raise ConfigError(f"--after: {after!r} is no epoch; a log has it before the colon of Watcher-Sync-Position")
+    print(f"The epoch of the database is {open_store(conf).begin_epoch(after)}.")
 
 
 def db_purge(conf: cfg.ConfigOpts) -> None:

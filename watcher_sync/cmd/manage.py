@@ -61,6 +61,19 @@ def add_commands(commands: Any) -> None:
         "Purge rows that are older than [retention] allows.",
     )
 
+    epoch = add("epoch", "database:renew_epoch", "Give the database another epoch; every reader then begins again.")
+    epoch.add_argument(
+        "action",
+        choices=["renew"],
+        help="renew: after the database was copied, or to publish on a log that ends in an epoch that it never had",
+    )
+    epoch.add_argument(
+        "--after",
+        default="",
+        metavar="EPOCH",
+        help="of a log that the database continues (default: none, it is a copy of another database)",
+    )
+
     play = add(
         "replay", "events:replay", "Apply recorded events: oslo envelopes, CloudEvents, Kubernetes watch events."
     )

@@ -46,10 +46,15 @@ class LogPosition(NamedTuple):
 
     A database that went back in time has another change at this seq, which was committed at another time.
     """
+    is_in_snapshot: bool = False
+    """Whether the log ends within a snapshot, which was interrupted."""
+
+    def __str__(self) -> str:
+        return f"seq {self.seq} of epoch {self.epoch}"
 
 
 LogPositions = Mapping[str, LogPosition]
-"""Partition -> position. A partition of which a log has nothing, or half of a snapshot, is absent."""
+"""Partition -> position. A partition of which a log has nothing is absent."""
 
 
 class OutletError(WatcherSyncError):
@@ -119,6 +124,8 @@ class Outlet(abc.ABC):
     """
 
     options: ClassVar[list[cfg.Opt]] = []
+    lacks_snapshot = False
+    """Whether a new reader needs a snapshot, though the log has a position. :meth:`open` sets it."""
 
     def __init__(self, name: str, conf: cfg.ConfigOpts) -> None:
         """:raises ConfigError: an option is wrong."""
@@ -134,8 +141,8 @@ class Outlet(abc.ABC):
 
         :param position: what the framework knows to be durable; empty: nothing.
         :returns: the position of the last change that the log has, with its time. The framework continues after it if
-            the journal has that change. Empty: the log has nothing or half of a snapshot, so the framework begins with
-            a snapshot. An outlet whose log does not tell returns what it got.
+            the journal has that change, and refuses an epoch that the database never had. Empty: the log has nothing,
+            so the framework begins with a snapshot. An outlet whose log does not tell returns what it got.
         :raises OutletError: the log cannot be reached, or is not as configured.
         """
 

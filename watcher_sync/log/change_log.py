@@ -21,13 +21,13 @@ from oslo_log import log as logging
 
 from watcher_sync.exceptions import HistoryChanged, JournalPurged
 from watcher_sync.log import base
-from watcher_sync.log.base import LogChange, LogPosition
+from watcher_sync.log.base import LogChange, LogPosition, OutletError
 from watcher_sync.model.kinds import Entity, Kind, Kinds, project_of
 from watcher_sync.model.model import Model
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.read.past.past_replicas import UNKNOWN_SEQ, load_at
 from watcher_sync.storage.database.database import translated
-from watcher_sync.storage.epochs import Position, continues, read_position
+from watcher_sync.storage.epochs import Position, continues, had_epoch, read_position
 from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.storage.writing.store import Store
 
@@ -221,17 +221,27 @@ class ChangeLogs:
         with translated(), self._store.connect_stable() as connection:
             return load_at(connection, self._store.tables, self._store.kinds, wanted)
 
-    def require_continued(self, position: LogPosition) -> None:
-        """Compare the end of a log with the journal, unless they are of different epochs.
+    def require_continued(self, position: LogPosition) -> str:
+        """Compare the end of a log with the journal, unless it is of a former epoch.
 
+        :returns: the epoch of the database.
         :raises HistoryChanged: the database does not have the change, or has another one with its seq.
+        :raises OutletError: the database never had the epoch.
         :raises DatabaseUnavailable: the database is unavailable.
         """
         tables, known = self._store.tables, Position(position.epoch, position.seq, mark=None, time=position.time)
         with translated(), self._store.database.connect() as connection:
             head = read_position(connection, tables)
-            if head.epoch == known.epoch and not continues(connection, tables, head, known):
-                raise HistoryChanged(known, head)
+            if head.epoch == known.epoch:
+                if not continues(connection, tables, head, known):
+                    raise HistoryChanged(known, head)
+            elif not had_epoch(connection, tables, known.epoch, own=True):
+                raise OutletError(
+                    f"the log ends at {known}, which this database never had: another installation publishes there, "
+                    "or the database was restored from before that epoch. To publish there nevertheless: "
+                    f"watcher-sync-manage epoch renew --after {known.epoch}"
+                )
+            return head.epoch
 
 
 def snapshot_of(

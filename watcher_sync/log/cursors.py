@@ -44,9 +44,10 @@ class OutletCursor(msgspec.Struct, frozen=True, kw_only=True):
     token: int
     """Of the publisher's lease."""
     selection: str
-    """The digest of what the outlet publishes (:class:`~watcher_sync.log.selection.OutletSelection`)."""
+    """The digest of what the outlet publishes (:class:`~watcher_sync.log.selection.OutletSelection`); empty: a snapshot
+    is needed."""
     epoch: str
-    """Empty: no snapshot has been published yet."""
+    """Empty: a snapshot is needed."""
     seq: int
     """The journal was read up to here."""
     published_seq: int

@@ -7,10 +7,12 @@ The names of the headers are the same on each log that has headers.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Mapping
 from typing import Final
 
 from watcher_sync.log.base import SNAPSHOT, SNAPSHOT_BEGIN, LogChange, LogPosition, LogPositions, OutletError
+from watcher_sync.storage.epochs import is_epoch
 
 PARTITION: Final = "Watcher-Sync-Partition"
 POSITION: Final = "Watcher-Sync-Position"
@@ -20,6 +22,7 @@ TIME: Final = "Watcher-Sync-Time"
 CHANGE: Final = "Watcher-Sync-Change"
 """created, updated, deleted, snapshot, snapshot_begin or snapshot_end."""
 
+_SEQ: Final = re.compile("[0-9]{1,18}")
 _OPEN: Final = (SNAPSHOT_BEGIN, SNAPSHOT)
 
 
@@ -40,7 +43,7 @@ def positions_in(headers: Mapping[str, str], partition: str) -> LogPositions:
     :raises OutletError: the message is of another partition, or of another publisher.
     """
     epoch, _, seq = headers.get(POSITION, "").rpartition(":")
-    if not epoch or not seq.isdecimal():
+    if not is_epoch(epoch) or not _SEQ.fullmatch(seq):
         raise OutletError("the last message of the log is not of an outlet")
     if headers.get(PARTITION) != partition:
         raise OutletError(f"the log contains the partition {headers.get(PARTITION)}, not {partition}")
@@ -48,7 +51,7 @@ def positions_in(headers: Mapping[str, str], partition: str) -> LogPositions:
         time = datetime.datetime.fromisoformat(headers[TIME]) if TIME in headers else None
     except ValueError:
         raise OutletError("the last message of the log has no valid time") from None
-    return {} if headers.get(CHANGE) in _OPEN else {partition: LogPosition(epoch, int(seq), time)}
+    return {partition: LogPosition(epoch, int(seq), time, headers.get(CHANGE) in _OPEN)}
 
 
 def positions_after(change: LogChange) -> LogPositions:

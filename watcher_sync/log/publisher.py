@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publishes the journal on the log of one outlet, in a thread of its own.
 
-The publisher with the lease opens the outlet, which says what the log has. It continues there if the journal has all
-that follows. It begins with a snapshot if not:
+The publisher with the lease opens the outlet, and continues where the log ends if the journal has all that follows. It
+publishes a snapshot if not:
 
 * the log has nothing, or half of a snapshot;
 * the journal's retention has purged what follows;
-* the database went back in time: its epoch, or its change there, is another;
-* the options that choose the changes are others.
+* the database went back in time;
+* the options that choose the changes are others, or new readers need one. What follows in the journal comes first.
 
-The cursor in the database says how far the journal was read, also where no change was wanted. After an error of the
-log, the publisher closes the outlet and opens it again after a pause.
+A log that ends in an epoch that the database never had is refused.
+
+The cursor in the database says how far the journal was read. After an error the publisher opens the outlet again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -30,7 +31,7 @@ from oslo_log import log as logging
 from watcher_sync.backoff import Backoff
 from watcher_sync.exceptions import HistoryChanged, JournalPurged, LeaseLost, WatcherSyncError, interrupts, text_of
 from watcher_sync.log import base, cursors
-from watcher_sync.log.base import LogChange, LogPosition, Outlet, OutletError
+from watcher_sync.log.base import LogChange, LogPosition, LogPositions, Outlet, OutletError
 from watcher_sync.log.change_log import ChangeLog, ChangeLogs, LoggedRow, snapshot_of
 from watcher_sync.log.cursors import OutletCursor
 from watcher_sync.log.leadership import PublisherLease
@@ -44,6 +45,8 @@ LOG = logging.getLogger(__name__)
 BATCH: Final = 500
 """Journal rows, or entities of a snapshot, that are published at once."""
 _WAIT_SECONDS: Final = 0.2
+QUIET_SECONDS: Final = 10.0
+"""So long a log that is ahead of the database must not move before the database counts as restored."""
 _CURSOR_SECONDS: Final = 1.0
 """Between two writes of a cursor that moves."""
 _IDLE_SECONDS: Final = 5.0
@@ -66,6 +69,7 @@ class OutletPublisher:
         reader: JournalReader,
         logs: ChangeLogs,
         *,
+        quiet_seconds: float = QUIET_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.stats = OutletStats(outlet.name)
@@ -76,6 +80,7 @@ class OutletPublisher:
         self._store = store
         self._reader = reader
         self._logs = logs
+        self._quiet_seconds = quiet_seconds
         self._monotonic = monotonic
         self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         self._stopping = threading.Event()
@@ -140,34 +145,41 @@ class OutletPublisher:
         """Publish until an error, the loss of the lease, or the stop."""
         outlet = self._outlet
         known = cursors.read_outlet(self._store.database, outlet.name)
-        if known is not None and (not known.epoch or known.selection != self._selection.digest):
+        if known is not None and known.selection != self._selection.digest:
             known = None
         self._cursor = self._new_cursor(known)
         durable = {} if known is None else {outlet.partition: LogPosition(known.epoch, known.published_seq)}
         found = outlet.open(durable).get(outlet.partition)
-        place = None if known is None else self._place(known, found)
         try:
-            if found is not None:
-                self._logs.require_continued(found)
-            if place is None:
-                self._publish_snapshot(
-                    "the log has none" if found is None else "the log has another selection or epoch"
-                )
+            place = None if found is None else self._place(known, found, durable)
+            if place is None or known is None or outlet.lacks_snapshot:
+                self._publish_snapshot(place, found)
             else:
                 self._begin(place, found or place)
             while not self._stopping.is_set():
                 self._publish_next()
         except (JournalPurged, HistoryChanged) as exc:
-            # The next round begins with a snapshot, because the cursor has no epoch.
+            # The next round begins with a snapshot, because the cursor has no selection.
             LOG.warning("outlet %s: a new snapshot follows: %s", outlet.name, text_of(exc))
             if isinstance(exc, HistoryChanged):
                 self._store.renew_epoch(exc.before)
             self._write(self._new_cursor(None))
 
-    def _place(self, known: OutletCursor, found: LogPosition | None) -> LogPosition | None:
-        """After which row of the journal to continue; None: with a snapshot."""
-        if found is None or found.epoch != known.epoch:
+    def _place(self, known: OutletCursor | None, found: LogPosition, durable: LogPositions) -> LogPosition | None:
+        """After which row of the journal to continue; None: with a snapshot.
+
+        :raises HistoryChanged: the database went back in time.
+        :raises OutletError: another installation publishes on the log.
+        """
+        try:
+            epoch = self._logs.require_continued(found)
+        except HistoryChanged:
+            self._require_quiet(found, durable)
+            raise
+        if found.is_in_snapshot or found.epoch != epoch:
             return None
+        if known is None or known.epoch != epoch:
+            return found
         if found.seq == known.published_seq:
             return LogPosition(known.epoch, known.seq)
         if found.seq < known.published_seq:
@@ -179,6 +191,21 @@ class OutletPublisher:
             )
         return found
 
+    def _require_quiet(self, found: LogPosition, durable: LogPositions) -> None:
+        """Give a copy of a database that publishes on the log an epoch of its own. Its log is then a foreign one.
+
+        :raises OutletError: the log moves, so the database is such a copy.
+        """
+        if self._stopping.wait(self._quiet_seconds):
+            return
+        now = self._outlet.open(durable).get(self._outlet.partition)
+        if now != found:
+            epoch = self._store.begin_epoch()
+            raise OutletError(
+                f"another installation publishes on the log, which ended at {found} and ends at {now or 'nothing'}: "
+                f"the database is a copy of its database, and has the epoch {epoch} now. Give the outlet another log"
+            )
+
     def _begin(self, place: LogPosition, found: LogPosition) -> None:
         self._log = self._logs.at(place)
         self._move(place, found.seq)
@@ -189,18 +216,23 @@ class OutletPublisher:
         assert self._cursor is not None
         cursor = self._cursor
         rows = self._read(cursor)
-        if not rows:
-            self._save()
-            self._reader.wait(cursor.seq, _WAIT_SECONDS, cursor.epoch)
-            self._require_lease()
+        if rows:
+            self._publish_rows(cursor, rows)
             return
+        self._save()
+        self._reader.wait(cursor.seq, _WAIT_SECONDS, cursor.epoch)
+        self._require_lease()
+
+    def _publish_rows(self, cursor: OutletCursor, rows: Sequence[LoggedRow]) -> OutletCursor:
+        """Publish what is wanted of some rows; return the cursor after them."""
         changes = list(self._selection.changes(rows))
         published = self._send(changes) if changes else cursor.published_seq
-        self._cursor = msgspec.structs.replace(cursor, seq=rows[-1].seq, published_seq=published)
+        self._cursor = moved = msgspec.structs.replace(cursor, seq=rows[-1].seq, published_seq=published)
         self.stats.changes += len(changes)
         self.stats.seq = rows[-1].seq
         self._backoff.succeeded()
         self._save()
+        return moved
 
     def _read(self, cursor: OutletCursor) -> list[LoggedRow]:
         """The next rows, from the log that all outlets share if it has them.
@@ -225,15 +257,26 @@ class OutletPublisher:
             raise OutletError(f"the log has {durable}, not {last.position}, after the changes were published")
         return durable.seq
 
-    def _publish_snapshot(self, why: str) -> None:
-        """Publish the model as it is, and continue from there."""
-        log, found, position = self._logs.snapshot()
-        when = position.time or self._store.time.now()
+    def _publish_snapshot(self, place: LogPosition | None, found: LogPosition | None) -> None:
+        """Publish the model as it is, and continue from there.
+
+        :param place: where the journal continues the log; None: nowhere.
+        :param found: where the log ends; None: it is empty.
+        """
         self._write(self._new_cursor(None))
-        LOG.info("outlet %s: publishes a snapshot at seq %d, because %s", self._outlet.name, position.seq, why)
-        entities = self._selection.snapshot(snapshot_of(self._store.kinds, found, position, when))
+        log, entities, position = self._logs.snapshot()
+        if place is not None and found is not None:
+            self._publish_until(position, place, found)
+        when = position.time or self._store.time.now()
+        LOG.info(
+            "outlet %s: publishes a snapshot at seq %d; the log ended at %s",
+            self._outlet.name,
+            position.seq,
+            found or "nothing",
+        )
+        parts = self._selection.snapshot(snapshot_of(self._store.kinds, entities, position, when))
         count = 0
-        for batch in _batches(itertools.chain([self._mark(base.SNAPSHOT_BEGIN, position, when)], entities)):
+        for batch in _batches(itertools.chain([self._mark(base.SNAPSHOT_BEGIN, position, when)], parts)):
             if self._stopping.is_set():
                 return
             self._require_lease()
@@ -246,6 +289,18 @@ class OutletPublisher:
         self.stats.snapshots += 1
         self.stats.changes += count - 1
         LOG.info("outlet %s: published a snapshot of %d entities", self._outlet.name, count - 1)
+
+    def _publish_until(self, end: LogPosition, place: LogPosition, found: LogPosition) -> None:
+        """Publish the changes up to a snapshot. Else one that is no longer in the model would reach no reader."""
+        cursor = msgspec.structs.replace(
+            self._new_cursor(None), epoch=place.epoch, seq=place.seq, published_seq=found.seq
+        )
+        try:
+            self._log = self._logs.at(place)
+            while cursor.seq < end.seq and not self._stopping.is_set():
+                cursor = self._publish_rows(cursor, [row for row in self._read(cursor) if row.seq <= end.seq])
+        except JournalPurged as exc:
+            LOG.warning("outlet %s: changes before the snapshot are missing: %s", self._outlet.name, text_of(exc))
 
     def _mark(self, change: str, position: LogPosition, when: datetime.datetime) -> LogChange:
         partition = self._outlet.partition
@@ -267,7 +322,7 @@ class OutletPublisher:
             driver=self._driver,
             partition=self._outlet.partition,
             token=self._token,
-            selection=self._selection.digest,
+            selection="" if known is None else self._selection.digest,
             epoch="" if known is None else known.epoch,
             seq=0 if known is None else known.seq,
             published_seq=0 if known is None else known.published_seq,
@@ -282,6 +337,7 @@ class OutletPublisher:
         """Write that changes are published from a position on."""
         self._cursor = msgspec.structs.replace(
             self._new_cursor(None),
+            selection=self._selection.digest,
             epoch=position.epoch,
             seq=position.seq,
             published_seq=published,

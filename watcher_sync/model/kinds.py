@@ -69,8 +69,8 @@ PROJECT_FIELD: Final = "project_id"
 """A kind with a field of this name is scoped: an entity belongs to the project (tenant) that the field names."""
 
 _TABLES_AND_PATHS: Final = (
-    "compute_model diff drifts engines events graph impact instance inventories journal journal_head leases login "
-    "operation_leases operations outlet_cursors outlet_shards outlet_workers outlets parked quarantine "
+    "compute_model diff drifts engines events former_epochs graph impact instance inventories journal journal_head "
+    "leases login operation_leases operations outlet_cursors outlet_shards outlet_workers outlets parked quarantine "
     "quarantine_reasons schema_compatibility schemas search source_cursors source_status sources states "
     "subscription_head subscription_progress subscriptions tombstones topology watch_positions watch_topics "
     "webhook_deliveries"

@@ -5,15 +5,18 @@ The journal's head has the *epoch* of the installation, and a random *mark* that
 last journal row of a commit has its mark, too. A process remembers the position of the last commit that it knows. The
 database continues its history if the epoch is the same and the row at its seq has its mark.
 
-The first process that notices another history renews the epoch. Every reader that knows the old epoch then learns that
-its position is not valid. If none was running, only a log notices it, which tells the time of its last change.
+The first process that notices another history renews the epoch, and stores the former ones. Readers of a former epoch
+then learn that their position is not valid. If no process ran, only a log notices it.
 """
 
 from __future__ import annotations
 
 import datetime
+import re
 import secrets
 import uuid
+from collections.abc import Set
+from typing import Final
 
 import msgspec
 import sqlalchemy as sa
@@ -25,6 +28,7 @@ from watcher_sync.storage.schema.tables import Tables
 
 LOG = logging.getLogger(__name__)
 
+_EPOCH: Final = re.compile(r"[0-9A-Za-z._-]{1,32}")
 _MARK_BITS = 62
 
 
@@ -46,6 +50,11 @@ class Position(msgspec.Struct, frozen=True):
 def new_epoch() -> str:
     """A random epoch."""
     return uuid.uuid4().hex
+
+
+def is_epoch(text: str) -> bool:
+    """Whether a text from outside may be the epoch of a database."""
+    return _EPOCH.fullmatch(text) is not None
 
 
 def new_mark() -> int:
@@ -110,14 +119,57 @@ def renew_epoch(connection: sa.Connection, tables: Tables, known: Position) -> b
     :param known: the position that the database does not have.
     :returns: whether the database has another history. If not, it was behind.
     """
-    head = tables.journal_head
-    connection.execute(sa.update(head).values(seq=head.c.seq))
-    position = read_position(connection, tables)
+    position = _locked_position(connection, tables)
     if continues(connection, tables, position, known):
         return False
-    connection.execute(sa.update(head).where(head.c.epoch == known.epoch).values(epoch=new_epoch()))
+    # A process that renewed the epoch has stored the known one. Else a backup brought back what was before that one.
+    if position.epoch == known.epoch or not had_epoch(connection, tables, known.epoch, own=False):
+        _replace_epoch(connection, tables, {position.epoch, known.epoch})
     _remove_beyond_head(connection, tables)
     return True
+
+
+def had_epoch(connection: sa.Connection, tables: Tables, epoch: str, *, own: bool) -> bool:
+    """Whether an epoch is a former one of the database.
+
+    :param own: False: or of the original that the database is a copy of.
+    """
+    former = tables.former_epochs.c
+    is_own = connection.execute(sa.select(former.is_own).where(former.epoch == epoch)).scalar()
+    return is_own is not None and (is_own or not own)
+
+
+def begin_epoch_by_hand(connection: sa.Connection, tables: Tables, after: str) -> str:
+    """Give a database another epoch, and return it; the caller commits.
+
+    :param after: becomes a former epoch, as the present one does: the database continues logs that end in it. Empty:
+        the database is a copy of another one, and continues no log.
+    """
+    former = tables.former_epochs
+    position = _locked_position(connection, tables)
+    changed = sa.update(former).values(is_own=bool(after))
+    connection.execute(changed.where(former.c.epoch == after) if after else changed)
+    return _replace_epoch(connection, tables, {position.epoch, after}, own=bool(after))
+
+
+def _locked_position(connection: sa.Connection, tables: Tables) -> Position:
+    head = tables.journal_head
+    connection.execute(sa.update(head).values(seq=head.c.seq))
+    return read_position(connection, tables)
+
+
+def _replace_epoch(connection: sa.Connection, tables: Tables, former: Set[str], *, own: bool = True) -> str:
+    """Replace the epoch of the head, which is locked, and store former ones."""
+    missing = [
+        {"epoch": epoch, "is_own": own}
+        for epoch in sorted(former)
+        if epoch and not had_epoch(connection, tables, epoch, own=False)
+    ]
+    if missing:
+        connection.execute(sa.insert(tables.former_epochs), missing)
+    epoch = new_epoch()
+    connection.execute(sa.update(tables.journal_head).values(epoch=epoch))
+    return epoch
 
 
 def _remove_beyond_head(connection: sa.Connection, tables: Tables) -> None:

@@ -42,6 +42,8 @@ class MemoryLog:
         """So many calls fail next, of which every second one has published before it fails."""
         self.is_down = False
         self.fails_to_close = False
+        self.lacks_snapshot = False
+        """Whether a new reader needs one: until it has been published."""
         self.refused = 0
         """Calls of a publisher after which another one has published."""
         self.gate = threading.Event()
@@ -71,6 +73,7 @@ class MemoryLog:
             self.refused += 1
             raise OutletDeposed(f"wrong last sequence: {len(self.changes)}, not {expected}")
         self.changes += changes
+        self.lacks_snapshot = self.lacks_snapshot and changes[-1].change != base.SNAPSHOT_END
         self.batches.append(len(changes))
         return len(self.changes)
 
@@ -126,10 +129,12 @@ class MemoryOutlet(Outlet):
     def open(self, position: LogPositions) -> LogPositions:
         self.opened.append(position)
         self._length = len(self.log.changes)
+        self.lacks_snapshot = self.log.lacks_snapshot
         last = self.log.changes[-1] if self._length else None
-        if last is None or last.change in (base.SNAPSHOT, base.SNAPSHOT_BEGIN):
+        if last is None:
             return {}
-        return {self.partition: last.position}
+        is_open = last.change in (base.SNAPSHOT, base.SNAPSHOT_BEGIN)
+        return {self.partition: last.position._replace(is_in_snapshot=is_open)}
 
     def publish(self, changes: Sequence[LogChange]) -> LogPositions:
         assert all(each.partition == self.partition for each in changes)
@@ -159,13 +164,20 @@ class Process:
     """What a process has that publishes on some logs."""
 
     def __init__(
-        self, store: Store, *, seconds: float = 30.0, holder: str | None = None, poll_seconds: float = 0.005
+        self,
+        store: Store,
+        *,
+        seconds: float = 30.0,
+        holder: str | None = None,
+        poll_seconds: float = 0.005,
+        quiet_seconds: float = 0.02,
     ) -> None:
         self.store = store
         self.reader = JournalReader(store.database, store.tables, interval=poll_seconds)
         self.logs = ChangeLogs(store, self.reader)
         self._seconds = seconds
         self._holder = holder
+        self._quiet_seconds = quiet_seconds
         self._publishers: list[OutletPublisher] = []
 
     def publisher(self, log: MemoryLog, name: str = NAME, **options: Any) -> OutletPublisher:
@@ -184,6 +196,7 @@ class Process:
             self.store,
             self.reader,
             self.logs,
+            quiet_seconds=self._quiet_seconds,
         )
         self._publishers.append(publisher)
         self.reader.start()

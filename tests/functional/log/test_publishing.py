@@ -150,6 +150,47 @@ def test_another_selection_needs_a_new_snapshot(store: Store, cloud: Cloud, log:
     assert set(log.model()) == {("instance", "i1")}
 
 
+@pytest.mark.parametrize("why", ["new readers need one", "another selection", "no cursor"])
+def test_what_was_committed_before_a_new_snapshot_is_published_first(
+    store: Store, cloud: Cloud, log: MemoryLog, why: str
+) -> None:
+    """A reader that is up to date sees each change, also those of entities that the snapshot does not have."""
+    cloud.write(instance(1, state="active"))
+    with publishing(store, log):
+        wait_until(lambda: log.snapshots() == 1)
+    for state in "abc":
+        cloud.write(instance(1, state=state), instance(2, state=state))
+    cloud.write(gone(2))
+    head = cloud.cycle.model.generation
+    log.lacks_snapshot = why == "new readers need one"
+    if why == "no cursor":
+        with store.database.begin() as connection:
+            connection.execute(sa.delete(store.tables.outlet_cursors))
+    with publishing(store, log, **({"fields": ["state"]} if why == "another selection" else {})):
+        wait_until(lambda: log.snapshots() == 2)
+        wait_for_seq(log, cloud.write(instance(1, state="d")))
+    assert log.seqs() == list(range(2, head + 2))
+    assert [each.seq for each in log.changes if each.change == "snapshot_end"] == [1, head]
+    assert log.model() == cloud.rows()
+
+
+def test_a_snapshot_without_the_changes_before_it_follows_where_the_journal_has_purged_them(
+    store: Store, cloud: Cloud, log: MemoryLog
+) -> None:
+    cloud.write(instance(1, state="active"))
+    with publishing(store, log):
+        wait_until(lambda: log.snapshots() == 1)
+    for state in "abc":
+        cloud.write(instance(1, state=state))
+    in_an_hour, hour = store.time.now() + datetime.timedelta(hours=2), datetime.timedelta(hours=1)
+    purge(store.database, store.tables, Retention(hour, None, hour, None), in_an_hour)
+    log.lacks_snapshot = True
+    with publishing(store, log):
+        wait_until(lambda: log.snapshots() == 2)
+    assert log.seqs() == []
+    assert log.model() == cloud.rows()
+
+
 def test_an_entity_that_changes_its_project_is_created_or_deleted_for_the_readers(
     store: Store, cloud: Cloud, log: MemoryLog
 ) -> None:

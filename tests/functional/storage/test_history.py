@@ -174,6 +174,27 @@ def test_a_replica_that_is_behind_learns_of_a_new_epoch(new_store):
 
 
 @on_one_database
+def test_a_backup_of_an_earlier_epoch_gets_an_epoch_that_it_never_had(new_store):
+    """A running process knows the epoch that followed, so it is not another process that has renewed it."""
+    store = new_store()
+    running, other = write(cycle_on(store), 1), cycle_on(new_store())
+    backup, epochs_seen = Backup(store), [position(store).epoch]
+    for number in (2, 3):
+        write(running, 10 + number)
+        other.follow()
+        backup.restore()
+        for cycle in (running, other):
+            with pytest.raises(HistoryChanged):
+                cycle.follow()
+        epochs_seen.append(position(store).epoch)
+        assert {running.model.epoch, other.model.epoch} <= set(epochs_seen)
+        for cycle in (running, other):
+            cycle.follow()
+            assert cycle.model.epoch == epochs_seen[-1]
+    assert len(set(epochs_seen)) == 3
+
+
+@on_one_database
 def test_a_server_that_is_behind_for_a_moment_keeps_its_epoch(store, monkeypatch):
     cycle = write(cycle_on(store), 1)
     before = position(store)

@@ -7,25 +7,36 @@ import datetime
 
 import pytest
 
-from watcher_sync.log.base import LogChange, LogPosition, LogPositions, OutletError
+from watcher_sync.log.base import LogChange, LogPosition, OutletError
 from watcher_sync.log.positions import headers_of, positions_after, positions_in
 
 
 @pytest.mark.parametrize(
-    ("what", "position", "durable"),
+    ("what", "position", "found"),
     [
-        ("updated", "epoch:1:42", {"north": LogPosition("epoch:1", 42)}),
-        ("snapshot_end", "e:1", {"north": LogPosition("e", 1)}),
-        ("snapshot_begin", "e:1", {}),
-        ("snapshot", "e:1", {}),
+        ("updated", "epoch-1:42", LogPosition("epoch-1", 42)),
+        ("snapshot_end", "e:1", LogPosition("e", 1)),
+        ("snapshot_begin", "e:1", LogPosition("e", 1, is_in_snapshot=True)),
+        ("snapshot", "e:1", LogPosition("e", 1, is_in_snapshot=True)),
     ],
 )
-def test_half_of_a_snapshot_has_no_position(what: str, position: str, durable: LogPositions) -> None:
+def test_the_headers_say_whether_the_log_ends_within_a_snapshot(what: str, position: str, found: LogPosition) -> None:
     headers = {"Watcher-Sync-Change": what, "Watcher-Sync-Position": position, "Watcher-Sync-Partition": "north"}
-    assert positions_in(headers, "north") == durable
+    assert positions_in(headers, "north") == {"north": found}
 
 
-@pytest.mark.parametrize(("position", "partition"), [("", "north"), ("e", "north"), ("e:x", "north"), ("e:1", "south")])
+@pytest.mark.parametrize(
+    ("position", "partition"),
+    [
+        ("", "north"),
+        ("e", "north"),
+        ("e:x", "north"),
+        ("e:1", "south"),
+        (f"{'9' * 4400}:1", "north"),
+        (f"e:{'9' * 4400}", "north"),
+        ("e:\u0661", "north"),
+    ],
+)
 def test_a_foreign_message_is_refused(position: str, partition: str) -> None:
     headers = {"Watcher-Sync-Change": "updated", "Watcher-Sync-Position": position, "Watcher-Sync-Partition": partition}
     with pytest.raises(OutletError):

@@ -62,6 +62,7 @@ class Tables:
         self.tombstones = _tombstones(metadata)
         self.schema_compatibility = _schema_compatibility(metadata)
         self.journal_head = _journal_head(metadata)
+        self.former_epochs = _former_epochs(metadata)
         self.journal = _journal(metadata)
         self.source_cursors = _source_cursors(metadata)
         self.quarantine = _quarantine(metadata)
@@ -154,6 +155,17 @@ def _journal_head(metadata: sa.MetaData) -> sa.Table:
         sa.Column("seq", sa.BigInteger, nullable=False),
         sa.Column("epoch", sa.String(32), nullable=False, server_default=""),
         sa.Column("mark", sa.BigInteger, nullable=False, server_default="0"),
+        **TABLE_OPTIONS,
+    )
+
+
+def _former_epochs(metadata: sa.MetaData) -> sa.Table:
+    """The epochs that this database had before the present one, or its original if it is a copy (not ``is_own``)."""
+    return sa.Table(
+        "former_epochs",
+        metadata,
+        sa.Column("epoch", sa.String(32), primary_key=True),
+        sa.Column("is_own", sa.Boolean, nullable=False),
         **TABLE_OPTIONS,
     )
 

@@ -159,6 +159,16 @@ class Store:
         if not run_with_retries(renew, self.end_stalled_transactions):
             raise DatabaseUnavailable(f"the database was behind the commit at {known}")
 
+    def begin_epoch(self, after: str = "") -> str:
+        """Give the database another epoch, and return it.
+
+        :param after: a former epoch that it never had, and whose logs it continues; empty: it is a copy of another
+            database, and continues no log.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        with translated(), self.commits.begin() as connection:
+            return epochs.begin_epoch_by_hand(connection, self.tables, after)
+
     def cursors(self) -> dict[str, str]:
         """source -> its last committed position."""
         table = self.tables.source_cursors

@@ -393,6 +393,13 @@ def _create_journal() -> None:
         **_OPTIONS,
     )
     op.create_table(
+        "former_epochs",
+        sa.Column("epoch", sa.String(length=32), nullable=False),
+        sa.Column("is_own", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("epoch"),
+        **_OPTIONS,
+    )
+    op.create_table(
         "journal",
         sa.Column("seq", _AUTO_ID, autoincrement=False, nullable=False),
         sa.Column("time", UtcDateTime(), nullable=False),
