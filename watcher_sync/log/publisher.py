@@ -33,6 +33,7 @@ from watcher_sync.log import base, cursors
 from watcher_sync.log.base import LogChange, LogPosition, Outlet, OutletError
 from watcher_sync.log.change_log import ChangeLog, ChangeLogs, LoggedRow, snapshot_of
 from watcher_sync.log.cursors import OutletCursor
+from watcher_sync.log.fitting import Fitting
 from watcher_sync.log.leadership import PublisherLease
 from watcher_sync.log.metrics import OutletStats
 from watcher_sync.log.selection import OutletSelection
@@ -77,6 +78,7 @@ class OutletPublisher:
         self._reader = reader
         self._logs = logs
         self._monotonic = monotonic
+        self._fitting = Fitting(outlet, self.stats, monotonic)
         self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"outlet-{outlet.name}", daemon=True)
@@ -145,6 +147,7 @@ class OutletPublisher:
         self._cursor = self._new_cursor(known)
         durable = {} if known is None else {outlet.partition: LogPosition(known.epoch, known.published_seq)}
         found = outlet.open(durable).get(outlet.partition)
+        self._fitting.begin()
         place = None if known is None else self._place(known, found)
         try:
             if found is not None:
@@ -194,13 +197,21 @@ class OutletPublisher:
             self._reader.wait(cursor.seq, _WAIT_SECONDS, cursor.epoch)
             self._require_lease()
             return
-        changes = list(self._selection.changes(rows))
-        published = self._send(changes) if changes else cursor.published_seq
-        self._cursor = msgspec.structs.replace(cursor, seq=rows[-1].seq, published_seq=published)
-        self.stats.changes += len(changes)
-        self.stats.seq = rows[-1].seq
+        for portion in self._fitting.portions(self._selection.changes(rows)):
+            if self._stopping.is_set():
+                return
+            published = self._send(portion)
+            self.stats.changes += len(portion)
+            cursor = self._advance(cursor, published, published)
+        self._advance(cursor, rows[-1].seq, cursor.published_seq)
+
+    def _advance(self, cursor: OutletCursor, seq: int, published: int) -> OutletCursor:
+        """The journal was read up to a seq, and the log has all that is wanted of it."""
+        self._cursor = msgspec.structs.replace(cursor, seq=seq, published_seq=published, detail=self._fitting.detail)
+        self.stats.seq = seq
         self._backoff.succeeded()
         self._save()
+        return self._cursor
 
     def _read(self, cursor: OutletCursor) -> list[LoggedRow]:
         """The next rows, from the log that all outlets share if it has them.
@@ -234,13 +245,15 @@ class OutletPublisher:
         entities = self._selection.snapshot(snapshot_of(self._store.kinds, found, position, when))
         count = 0
         for batch in _batches(itertools.chain([self._mark(base.SNAPSHOT_BEGIN, position, when)], entities)):
-            if self._stopping.is_set():
-                return
-            self._require_lease()
-            self._outlet.publish(batch)
-            count += len(batch)
-            self._save()
-        self._send([self._mark(base.SNAPSHOT_END, position, when)])
+            for portion in self._fitting.portions(batch):
+                if self._stopping.is_set():
+                    return
+                self._require_lease()
+                self._outlet.publish(portion)
+                count += len(portion)
+                self._save()
+        for portion in self._fitting.portions([self._mark(base.SNAPSHOT_END, position, when)]):
+            self._send(portion)
         self._log = log
         self._move(position, position.seq)
         self.stats.snapshots += 1
@@ -286,6 +299,7 @@ class OutletPublisher:
             seq=position.seq,
             published_seq=published,
             state=cursors.PUBLISHING,
+            detail=self._fitting.detail,
         )
         self._write(self._cursor)
         self.stats.seq = position.seq
