@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 
 from tests.functional.log.jetstream_streams import PARTITION, at, change, make_outlet, snapshot
+from tests.functional.log.publishing import publish
 from tests.waiting import deadline
 from watcher_sync.log.base import LogChange, Outlet, OutletDeposed, OutletError
 
@@ -37,7 +38,7 @@ def journal(after: int) -> Iterator[list[LogChange]]:
         after = end
 
 
-def publish(outlet: Outlet, until: int) -> None:
+def publish_until(outlet: Outlet, until: int) -> None:
     """From where the log ends to a seq.
 
     :raises OutletError: as the outlet does.
@@ -45,7 +46,7 @@ def publish(outlet: Outlet, until: int) -> None:
     for changes in journal(outlet.open({}).get(PARTITION, at(0)).seq):
         if changes[0].seq > until:
             return
-        outlet.publish(changes)
+        publish(outlet, changes)
         time.sleep(_PAUSE_SECONDS)
 
 
@@ -54,7 +55,7 @@ def main(servers: str, stream: str, replicas: str, until: str) -> int:
     outlet = make_outlet(servers.split(","), stream, replicas=int(replicas), timeout=deadline(2))
     while True:
         try:
-            publish(outlet, int(until))
+            publish_until(outlet, int(until))
         except OutletError as exc:
             print(exc, flush=True)
             if isinstance(exc, OutletDeposed):

@@ -21,6 +21,7 @@ from nats.errors import Error as NatsError
 
 from tests.faults.jetstream_publisher import DEPOSED, ENTITIES, FIRST
 from tests.functional.log.jetstream_streams import PARTITION, LogReader, at, log_of, make_outlet, snapshot
+from tests.functional.log.publishing import publish
 from tests.functional.sources.jetstream import dcm_of
 from tests.services.servers import Server, nats_programs, private_nats, private_nats_cluster
 from tests.waiting import deadline, wait_until
@@ -108,7 +109,7 @@ def test_twenty_kills_of_the_publisher_and_of_each_node_lose_and_repeat_nothing(
         records = check_each_once_in_order(log, last)
         outlet = make_outlet([node.url for node in nodes], log.name)
         assert outlet.open({}) == {PARTITION: at(last)}
-        outlet.publish(snapshot(last, "i-1"))
+        publish(outlet, snapshot(last, "i-1"))
         wait_until(lambda: set(log.model()) == {"_snapshot.begin", "instance.i-1", "_snapshot.end"})
         outlet.close()
     errors = output.read_text().splitlines()

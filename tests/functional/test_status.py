@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import secrets
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import pytest
 
 from tests.functional.conftest import Broker
 from tests.functional.engine.driving import Installation
+from tests.services.ensure import url_of
 from tests.waiting import deadline
 from watcher_sync.storage.groups.source_status import InventoryRow, write_inventory
 from watcher_sync.testing.nova.cloud import CloudSimulator, write_jsonl
@@ -70,12 +72,13 @@ def test_all_is_well_where_nova_sends_everything(site: Installation, tmp_path: P
         "Database schema": (0, ""),
         "Sources": (0, ""),
         "Drivers of sources": (0, ""),
+        "Outlets": (0, ""),
         "Nova's notifications": (0, ""),
         "Nova's inventory": (0, ""),
     }
     assert status == 0
     done = site.run("watcher-sync-status", "upgrade", "check")
-    assert (done.returncode, done.stdout.count("Result: Success")) == (0, 8)
+    assert (done.returncode, done.stdout.count("Result: Success")) == (0, 9)
 
 
 @pytest.mark.rare
@@ -84,7 +87,7 @@ def test_a_fresh_interpreter_runs_the_installed_script(site: Installation, tmp_p
     played(site, tmp_path, lambda d: True)
     command = [*site.command("watcher-sync-status", site.config()), "upgrade", "check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=deadline(120), check=False)
-    assert (done.returncode, done.stdout.count("Result: Success")) == (0, 8)
+    assert (done.returncode, done.stdout.count("Result: Success")) == (0, 9)
 
 
 def test_a_source_with_the_driver_rabbitmq_is_probed_and_receives_novas_notifications(site: Installation) -> None:
@@ -199,6 +202,21 @@ def test_rabbitmq_through_oslo_messaging_is_a_warning_and_another_transport_is_n
     site.options |= source("nova", "kombu+memory:////", broker.name("nova"), "oslo_messaging")
     status, found = checked(site)
     assert (status, found["Drivers of sources"]) == (0, (0, ""))
+
+
+def test_a_log_that_takes_no_entity_of_the_largest_size_is_a_warning_with_both_numbers(site: Installation) -> None:
+    options = {"driver": "nats_jetstream", "servers": url_of("nats"), "stream": f"s-{secrets.token_hex(4)}"}
+    site.options |= {"outlets.enabled": "bus", **{f"outlet_bus.{name}": value for name, value in options.items()}}
+    _, found = checked(site)
+    code, details = found["Outlets"]
+    assert code == 1
+    assert "bus: an entity of the kind vnf_instance may have 2097152 bytes, and the log takes 1046528: " in details
+    assert "Raise max_payload of the NATS servers" in details
+    site.options["outlet_bus.kinds"] = "pod"
+    assert checked(site)[1]["Outlets"] == (0, "")
+    site.options["outlet_bus.servers"] = "nats://127.0.0.1:1"
+    code, details = checked(site)[1]["Outlets"]
+    assert (code, details.startswith("Unavailable: bus: ")) == (2, True)
 
 
 def test_a_schema_that_is_missing_is_a_failure_with_what_to_do(site: Installation) -> None:

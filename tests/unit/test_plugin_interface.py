@@ -54,7 +54,7 @@ INTERNAL = {
         "is_after",
         "is_unicode",
     },
-    "watcher_sync.log.formats": {"cause_of", "cloud_event", "debezium"},
+    "watcher_sync.log.formats": {"cause_of", "cloud_event", "debezium", "omitted_of"},
     "watcher_sync.model.scopes": {"DeclaresScopes"},
     "watcher_sync.model.view": {"ModelReader", "not_declared"},
     "watcher_sync.reconcile.base": {"utc_now"},

@@ -37,6 +37,10 @@ class UnexpectedResponse(ClientError):
     """The answer is not one of this API, or of a version that this client does not understand."""
 
 
+class OversizedAnswer(UnexpectedResponse):
+    """The answer has more bytes than this client reads. A list with a lower limit may be smaller."""
+
+
 class OperationLost(ClientError):
     """The lease of an operation has expired, or its state is unknown. The holder must stop the operation."""
 

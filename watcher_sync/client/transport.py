@@ -30,6 +30,7 @@ from watcher_sync.client.errors import (
     FieldError,
     InvalidId,
     NotConfigured,
+    OversizedAnswer,
     ProblemError,
     UnexpectedResponse,
     Unreachable,
@@ -331,14 +332,14 @@ def _root_of(url: str) -> str:
 def _content(response: requests.Response) -> bytes:
     """Reads a body, and decompresses it while it arrives, so that a small body cannot fill the memory.
 
-    :raises UnexpectedResponse: when the body has more than :data:`MAX_ANSWER_BYTES`.
+    :raises OversizedAnswer: when the body has more than :data:`MAX_ANSWER_BYTES`.
     """
     content = io.BytesIO()
     with response:
         for chunk in response.iter_content(_CHUNK_BYTES):
             content.write(chunk)
             if content.tell() > MAX_ANSWER_BYTES:
-                raise UnexpectedResponse(f"the answer of {response.url} has more than {MAX_ANSWER_BYTES} bytes")
+                raise OversizedAnswer(f"the answer of {response.url} has more than {MAX_ANSWER_BYTES} bytes")
     return content.getvalue()
 
 

@@ -6,6 +6,7 @@
 ``change_log``       Turns the journal into the changes that outlets publish, once for all outlets of a process
 ``cursors``          The rows of outlets: how far each has published, and the state of its publisher
 ``event_loop``       An event loop in a thread of its own, for drivers whose library needs one
+``fitting``          Encodes changes so that the log takes each of them, in portions of a bounded size
 ``formats``          The two formats of a published change
 ``kafka``            The driver of that name: topics of Kafka
 ``leadership``       Which process publishes an outlet

@@ -20,7 +20,7 @@ import msgspec
 from oslo_config import cfg
 
 from watcher_sync.exceptions import WatcherSyncError
-from watcher_sync.log.formats import encoder_of
+from watcher_sync.log.formats import Encode, encoder_of
 
 CREATED: Final = "created"
 """The entity was created."""
@@ -100,6 +100,11 @@ class LogChange(msgspec.Struct, frozen=True, kw_only=True):
     project_id: str | None = None
     ends_commit: bool = True
     """Whether the next change belongs to another transaction of the journal."""
+    omitted: tuple[str, ...] = ()
+    """What is not in this change because the log takes no message of its size: ``old`` and ``new``, which are ``delta``
+    and ``before``, and ``entity``, which is ``after``. Of an entity only the id remains, and its project."""
+    body: bytes = b""
+    """The change in the format of the outlet. The framework has encoded it (:attr:`Outlet.encode`)."""
 
     @property
     def key(self) -> str:
@@ -118,6 +123,7 @@ class Outlet(abc.ABC):
     A constructor checks the options, and does no I/O.
 
     :cvar options: its options in ``[outlet_<name>]``, beside the common ones (:mod:`watcher_sync.conf.outlets`).
+    :cvar limit_names: what an operator raises so that the log takes larger messages.
     :ivar name: of the outlet in ``[outlets] enabled``.
     :ivar group: the values of ``[outlet_<name>]``.
     :ivar partition: the partition that this installation is.
@@ -126,14 +132,20 @@ class Outlet(abc.ABC):
     options: ClassVar[list[cfg.Opt]] = []
     lacks_snapshot = False
     """Whether a new reader needs a snapshot, though the log has a position. :meth:`open` sets it."""
+    limit_names: ClassVar[str] = "its limit of a message"
 
     def __init__(self, name: str, conf: cfg.ConfigOpts) -> None:
         """:raises ConfigError: an option is wrong."""
         self.name = name
         self.group = conf[f"outlet_{name}"]
         self.partition: str = self.group.partition
-        self.encode = encoder_of(self.group.format)
-        """A change as the bytes of the configured format."""
+        self.encode: Encode = encoder_of(self.group.format)
+        """Makes the :attr:`LogChange.body`, in the configured format."""
+        self.limit: int | None = None
+        """Bytes of the largest body that the log takes, as :meth:`open` found it; None: it is unknown.
+
+        The framework publishes a larger change without its values (:attr:`LogChange.omitted`).
+        """
 
     @abc.abstractmethod
     def open(self, position: LogPositions) -> LogPositions:
@@ -150,7 +162,7 @@ class Outlet(abc.ABC):
     def publish(self, changes: Sequence[LogChange]) -> LogPositions:
         """Publish changes in their order. It ends within a bounded time.
 
-        :param changes: at least one; the last one ends a commit unless the commit is very large.
+        :param changes: at least one, with a body; the last one ends a commit unless the commit is very large.
         :returns: what is durable now. In a snapshot, nothing is until its end.
         :raises OutletDeposed: another publisher has published.
         :raises OutletError: it is not known how many are durable.
@@ -159,3 +171,12 @@ class Outlet(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Disconnect. It does not raise, and may be called twice, also without :meth:`open`."""
+
+    def probe(self) -> int | None:
+        """Ask the log for what :meth:`open` would find as :attr:`limit`, without a change of anything.
+
+        Another process may be publishing. An outlet that cannot ask returns None.
+
+        :raises OutletError: the log cannot be reached.
+        """
+        return None

@@ -310,6 +310,11 @@ def _seq_of(entity: Entity | None) -> int | None:
     return None if entity is None or entity.seq == UNKNOWN_SEQ else entity.seq
 
 
-def _document(kind: Kind, entity: Entity | None) -> Any:
-    """The public fields as in JSON: times are texts."""
-    return None if entity is None else msgspec.to_builtins(kind.to_json(entity))
+def _document(kind: Kind, entity: Entity | None) -> dict[str, Any] | None:
+    """The public fields as in JSON: times are texts. Objects and lists are those of the entity, and no copies."""
+    if entity is None:
+        return None
+    return {
+        name: msgspec.to_builtins(value) if isinstance(value, datetime.datetime) else value
+        for name, value in kind.to_json(entity).items()
+    }

@@ -55,7 +55,7 @@ class OutletCursor(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     """snapshot, publishing, failed or stopped."""
     detail: str = ""
-    """Why it failed, in one line."""
+    """Why it failed, or what was too large for the log since it was opened, in one line."""
     since: datetime.datetime
     """When the state began."""
     host: str

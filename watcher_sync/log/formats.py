@@ -80,7 +80,7 @@ def cloud_event(change: LogChange) -> bytes:
             "cause": cause_of(change),
             "actor": change.actor,
             "project_id": change.project_id,
-        }
+        } | omitted_of(change)
     else:
         document["id"] += f":{change.change}"
     document["datacontenttype"] = "application/json"
@@ -94,7 +94,7 @@ def debezium(change: LogChange) -> bytes:
     The begin and the end of a snapshot are messages with ``op`` = m, as Debezium's logical decoding messages.
     """
     milliseconds = int(change.time.timestamp() * 1000)
-    source = {
+    source: dict[str, Any] = {
         "connector": TYPE_PREFIX,
         "name": change.partition,
         "table": change.kind or None,
@@ -106,7 +106,7 @@ def debezium(change: LogChange) -> bytes:
         "versions": change.versions,
         "cause": cause_of(change),
         "actor": change.actor,
-    }
+    } | omitted_of(change)
     document: dict[str, Any] = {
         "op": _OPS.get(change.change, "m"),
         "before": change.before,
@@ -117,6 +117,11 @@ def debezium(change: LogChange) -> bytes:
     if not change.kind:
         document["message"] = {"prefix": TYPE_PREFIX, "content": change.change}
     return _encode(document)
+
+
+def omitted_of(change: LogChange) -> dict[str, Any]:
+    """The member that says what the message lacks; none if it is whole."""
+    return {"omitted": change.omitted} if change.omitted else {}
 
 
 def cause_of(change: LogChange) -> dict[str, Any] | None:

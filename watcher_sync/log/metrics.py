@@ -21,6 +21,7 @@ class OutletStats:
         self.changes = 0
         self.snapshots = 0
         self.failures = 0
+        self.omitted = 0
         self.seq = 0
         """The journal was read up to here; 0: not yet."""
 
@@ -47,6 +48,7 @@ class LogCollector(Collector):
             ("changes", "Changes and entities of snapshots that a log has taken."),
             ("snapshots", "Snapshots that a log has taken."),
             ("failures", "Attempts to publish that failed."),
+            ("omitted", "Changes that a log has without their values, because they are larger than it takes."),
         ):
             counter = CounterMetricFamily(f"{_PREFIX}_{name}", text, labels=["outlet"])
             for one in self._stats:

@@ -34,6 +34,7 @@ from watcher_sync.log import base, cursors
 from watcher_sync.log.base import LogChange, LogPosition, LogPositions, Outlet, OutletError
 from watcher_sync.log.change_log import ChangeLog, ChangeLogs, LoggedRow, snapshot_of
 from watcher_sync.log.cursors import OutletCursor
+from watcher_sync.log.fitting import Fitting
 from watcher_sync.log.leadership import PublisherLease
 from watcher_sync.log.metrics import OutletStats
 from watcher_sync.log.selection import OutletSelection
@@ -82,6 +83,7 @@ class OutletPublisher:
         self._logs = logs
         self._quiet_seconds = quiet_seconds
         self._monotonic = monotonic
+        self._fitting = Fitting(outlet, self.stats, monotonic)
         self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"outlet-{outlet.name}", daemon=True)
@@ -150,6 +152,7 @@ class OutletPublisher:
         self._cursor = self._new_cursor(known)
         durable = {} if known is None else {outlet.partition: LogPosition(known.epoch, known.published_seq)}
         found = outlet.open(durable).get(outlet.partition)
+        self._fitting.begin()
         try:
             place = None if found is None else self._place(known, found, durable)
             if place is None or known is None or outlet.lacks_snapshot:
@@ -224,12 +227,21 @@ class OutletPublisher:
         self._require_lease()
 
     def _publish_rows(self, cursor: OutletCursor, rows: Sequence[LoggedRow]) -> OutletCursor:
-        """Publish what is wanted of some rows; return the cursor after them."""
-        changes = list(self._selection.changes(rows))
-        published = self._send(changes) if changes else cursor.published_seq
-        self._cursor = moved = msgspec.structs.replace(cursor, seq=rows[-1].seq, published_seq=published)
-        self.stats.changes += len(changes)
-        self.stats.seq = rows[-1].seq
+        """Publish what is wanted of some rows; return the cursor after them, or where the stop has interrupted."""
+        for portion in self._fitting.portions(self._selection.changes(rows)):
+            if self._stopping.is_set():
+                return cursor
+            published = self._send(portion)
+            self.stats.changes += len(portion)
+            cursor = self._advance(cursor, published, published)
+        return self._advance(cursor, rows[-1].seq, cursor.published_seq)
+
+    def _advance(self, cursor: OutletCursor, seq: int, published: int) -> OutletCursor:
+        """The journal was read up to a seq, and the log has all that is wanted of it."""
+        self._cursor = moved = msgspec.structs.replace(
+            cursor, seq=seq, published_seq=published, detail=self._fitting.detail
+        )
+        self.stats.seq = seq
         self._backoff.succeeded()
         self._save()
         return moved
@@ -277,13 +289,15 @@ class OutletPublisher:
         parts = self._selection.snapshot(snapshot_of(self._store.kinds, entities, position, when))
         count = 0
         for batch in _batches(itertools.chain([self._mark(base.SNAPSHOT_BEGIN, position, when)], parts)):
-            if self._stopping.is_set():
-                return
-            self._require_lease()
-            self._outlet.publish(batch)
-            count += len(batch)
-            self._save()
-        self._send([self._mark(base.SNAPSHOT_END, position, when)])
+            for portion in self._fitting.portions(batch):
+                if self._stopping.is_set():
+                    return
+                self._require_lease()
+                self._outlet.publish(portion)
+                count += len(portion)
+                self._save()
+        for portion in self._fitting.portions([self._mark(base.SNAPSHOT_END, position, when)]):
+            self._send(portion)
         self._log = log
         self._move(position, position.seq)
         self.stats.snapshots += 1
@@ -342,6 +356,7 @@ class OutletPublisher:
             seq=position.seq,
             published_seq=published,
             state=cursors.PUBLISHING,
+            detail=self._fitting.detail,
         )
         self._write(self._cursor)
         self.stats.seq = position.seq

@@ -34,6 +34,11 @@ _CAUSE: Final[Schema] = schemas.nullable(
         },
     }
 )
+_OMITTED: Final[Schema] = {
+    "type": "array",
+    "items": {"enum": ["old", "new", "entity"]},
+    "description": "What is missing because the log takes no message of its size. Absent: nothing is.",
+}
 _ACTOR: Final[Schema] = schemas.ACTOR | {"description": "Who caused it; null: unknown."}
 
 
@@ -73,9 +78,7 @@ def _fields(kind: Kind) -> dict[str, Schema]:
 
 
 def _entity(kind: Kind) -> Schema:
-    fields = _fields(kind)
-    required = [name for name in fields if name != kind.last_seen_field]
-    return {"type": "object", "required": required, "properties": fields, "additionalProperties": False}
+    return {"type": "object", "required": ["id"], "properties": _fields(kind), "additionalProperties": False}
 
 
 def _values(kind: Kind) -> Schema:
@@ -91,6 +94,19 @@ def _object(**properties: Schema) -> Schema:
 def _when(name: str, values: list[str], **properties: Schema) -> Schema:
     """What members are if another one has one of these values."""
     return {"if": {"properties": {name: {"enum": values}}}, "then": {"properties": properties}}
+
+
+def _whole(kind: Kind, member: str, part: str, *, holder: str = "") -> Schema:
+    """A member with an entity has all its fields, unless this part is omitted.
+
+    :param holder: the member with the object that has ``omitted``; empty: it is beside the entity.
+    """
+    omits: Schema = {"required": ["omitted"], "properties": {"omitted": {"contains": {"const": part}}}}
+    whole = [name for name in _fields(kind) if name != kind.last_seen_field]
+    return {
+        "if": {"properties": {holder: omits}} if holder else omits,
+        "else": {"properties": {member: {"required": whole}}},
+    }
 
 
 def _cloud_event(kind: Kind) -> Schema:
@@ -115,7 +131,9 @@ def _cloud_event(kind: Kind) -> Schema:
     data["allOf"] = [
         _when("change", [base.DELETED], entity=_NULL),
         _when("change", [change for change in changes if change != base.DELETED], entity={"type": "object"}),
+        _whole(kind, "entity", "entity"),
     ]
+    data["properties"]["omitted"] = _OMITTED
     return _object(
         specversion={"const": "1.0"},
         id=schemas.STRING | {"minLength": 1},
@@ -144,6 +162,7 @@ def _debezium(kind: Kind) -> Schema:
         cause=_CAUSE,
         actor=_ACTOR,
     )
+    source["properties"]["omitted"] = _OMITTED
     document = _object(
         op={"enum": ["c", "u", "d", "r"]}, before=entity, after=entity, source=source, ts_ms={"type": "integer"}
     )
@@ -151,6 +170,8 @@ def _debezium(kind: Kind) -> Schema:
         _when("op", ["c", "r"], before=_NULL, after={"type": "object"}),
         _when("op", ["u"], before={"type": "object"}, after={"type": "object"}),
         _when("op", ["d"], before={"type": "object"}, after=_NULL),
+        _whole(kind, "before", "old", holder="source"),
+        _whole(kind, "after", "entity", holder="source"),
     ]
     return document
 

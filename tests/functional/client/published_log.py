@@ -110,6 +110,13 @@ class PublishedLog:
         self.written[entity_id] = self.seq
         self._publish(base.CREATED if before is None else base.UPDATED, before=before, after=after)
 
+    def mark(self, entity_id: str, **fields: Any) -> None:
+        """Create or update an entity that is too large for the log."""
+        self.seq += 1
+        self.truth[entity_id] = {"id": entity_id, **self.truth.get(entity_id, {}), **fields}
+        marker = {"id": entity_id}
+        self._publish(base.UPDATED, before=marker, after=marker, omitted=("old", "new", "entity"))
+
     def remove(self, entity_id: str) -> None:
         """Delete an entity."""
         self.seq += 1
@@ -121,7 +128,12 @@ class PublishedLog:
         self._dcm.do(self._dcm.js.publish(subject, body, timeout=deadline(10)))
 
     def _publish(
-        self, change: str, *, before: dict[str, Any] | None = None, after: dict[str, Any] | None = None
+        self,
+        change: str,
+        *,
+        before: dict[str, Any] | None = None,
+        after: dict[str, Any] | None = None,
+        omitted: tuple[str, ...] = (),
     ) -> None:
         entity = after or before
         names = sorted({*(before or {}), *(after or {})} - {"id"})
@@ -138,6 +150,7 @@ class PublishedLog:
             delta={} if change == base.SNAPSHOT else {n: p for n, p in pairs.items() if p[0] != p[1]},
             before=before,
             after=after,
+            omitted=omitted,
         )
         token = f"instance.{entity['id']}" if entity else f"_snapshot.{change.removeprefix('snapshot_')}"
         headers = {

@@ -69,6 +69,21 @@ def test_the_model_comes_first_and_then_each_change_with_old_and_new_values(form
         assert (deleted.change, deleted.old, deleted.entity) == ("deleted", {"n": 2, "name": "x"}, None)
 
 
+@pytest.mark.parametrize("format_name", [formats.CLOUDEVENTS, formats.DEBEZIUM])
+def test_an_entity_that_is_too_large_for_the_log_exists_and_the_entry_says_what_it_lacks(format_name: str) -> None:
+    with published_log(url_of("nats"), format_name=format_name) as log:
+        log.write("a", n=1)
+        log.snapshot()
+        log.mark("a", n=2)
+        wait_until(log.mirrored)
+        _, entity, end = first(log, 3)
+        log.mark("a", n=3)
+        [change] = first(log, 1, end.position)
+    assert (entity.change, entity.entity, entity.omitted) == ("snapshot", {"id": "a"}, ("old", "new", "entity"))
+    assert (change.change, change.id, change.entity) == ("updated", "a", {"id": "a"})
+    assert (change.omitted, change.old, change.new) == (("old", "new", "entity"), {}, {})
+
+
 def test_nothing_is_missing_between_the_model_and_the_changes_while_others_write(log: PublishedLog) -> None:
     log.fill(300)
     log.snapshot()

@@ -44,6 +44,8 @@ class MemoryLog:
         self.fails_to_close = False
         self.lacks_snapshot = False
         """Whether a new reader needs one: until it has been published."""
+        self.limit: int | None = None
+        """Bytes of the largest message that it takes."""
         self.refused = 0
         """Calls of a publisher after which another one has published."""
         self.gate = threading.Event()
@@ -128,7 +130,7 @@ class MemoryOutlet(Outlet):
 
     def open(self, position: LogPositions) -> LogPositions:
         self.opened.append(position)
-        self._length = len(self.log.changes)
+        self._length, self.limit = len(self.log.changes), self.log.limit
         self.lacks_snapshot = self.log.lacks_snapshot
         last = self.log.changes[-1] if self._length else None
         if last is None:
@@ -138,6 +140,8 @@ class MemoryOutlet(Outlet):
 
     def publish(self, changes: Sequence[LogChange]) -> LogPositions:
         assert all(each.partition == self.partition for each in changes)
+        if any(len(each.body) > (self.log.limit or len(each.body)) for each in changes):
+            raise OutletError("a message is larger than the log takes")
         self._length = self.log.append(changes, self._length)
         return (
             {} if changes[-1].change in (base.SNAPSHOT, base.SNAPSHOT_BEGIN) else {self.partition: changes[-1].position}
@@ -149,11 +153,11 @@ class MemoryOutlet(Outlet):
             raise RuntimeError("a plugin's defect")
 
 
-def configured(**options: Any) -> cfg.ConfigOpts:
+def configured(driver: type[Outlet] = Outlet, **options: Any) -> cfg.ConfigOpts:
     """The configuration of one outlet."""
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
-    opts.register_outlet(conf, NAME, [])
+    opts.register_outlet(conf, NAME, driver.options)
     conf([], default_config_files=[], default_config_dirs=[])
     for option, value in options.items():
         conf.set_override(option, value, group=f"outlet_{NAME}")
@@ -185,12 +189,17 @@ class Process:
         conf = configured(**options)
         if name != NAME:
             opts.register_outlet(conf, name, [])
+        return self.run(MemoryOutlet(name, conf, log), conf)
+
+    def run(self, outlet: Outlet, conf: cfg.ConfigOpts) -> OutletPublisher:
+        """A publisher of an outlet of any driver."""
+        name = outlet.name
         lease = EngineLease(
             self.store.database, self.store.tables, f"outlet:{name}", seconds=self._seconds, holder=self._holder
         )
         publisher = OutletPublisher(
-            MemoryOutlet(name, conf, log),
-            "memory",
+            outlet,
+            "driver",
             OutletSelection(name, conf, self.store.kinds),
             PublisherLease(lease, name),
             self.store,

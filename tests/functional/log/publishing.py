@@ -4,12 +4,23 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
+import msgspec
 from oslo_config import cfg
 
 from watcher_sync.conf import opts
-from watcher_sync.log.base import SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, UPDATED, LogChange, LogPosition, Outlet
+from watcher_sync.log.base import (
+    SNAPSHOT,
+    SNAPSHOT_BEGIN,
+    SNAPSHOT_END,
+    UPDATED,
+    LogChange,
+    LogPosition,
+    LogPositions,
+    Outlet,
+)
 
 OutletT = TypeVar("OutletT", bound=Outlet)
 
@@ -60,3 +71,8 @@ def make_outlet(driver: type[OutletT], **options: Any) -> OutletT:
     for option, value in {"partition": PARTITION, **options}.items():
         conf.set_override(option, value, group="outlet_bus")
     return driver("bus", conf)
+
+
+def publish(outlet: Outlet, changes: Sequence[LogChange]) -> LogPositions:
+    """Publish changes with their bodies, as the framework gives them."""
+    return outlet.publish([msgspec.structs.replace(each, body=outlet.encode(each)) for each in changes])

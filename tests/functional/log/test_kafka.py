@@ -14,7 +14,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from tests.functional.log.publishing import PARTITION, at, change, changes, make_outlet, snapshot
+from tests.functional.log.publishing import PARTITION, at, change, changes, make_outlet, publish, snapshot
 from tests.waiting import deadline
 from watcher_sync.log.base import DELETED, OutletError
 from watcher_sync.log.kafka import topics
@@ -82,8 +82,8 @@ def outlet_for(cluster: MockCluster, topic: str, **options: Any) -> KafkaOutlet:
 def test_a_consumer_reads_each_change_in_order_under_the_key_of_its_entity(cluster: MockCluster, topic: str) -> None:
     outlet = outlet_for(cluster, topic)
     assert outlet.open({}) == {}
-    assert outlet.publish(snapshot(1, ["a"])[:2]) == {}
-    assert outlet.publish([snapshot(1, ["a"])[2], *changes(2, 4)]) == {PARTITION: at(4)}
+    assert publish(outlet, snapshot(1, ["a"])[:2]) == {}
+    assert publish(outlet, [snapshot(1, ["a"])[2], *changes(2, 4)]) == {PARTITION: at(4)}
     outlet.close()
 
     found = [(record.key(), headers_of(record)) for record in cluster.records(topic)]
@@ -105,11 +105,11 @@ def test_the_model_has_the_last_state_and_neither_what_was_deleted_nor_what_a_sn
 ) -> None:
     outlet = outlet_for(cluster, topic)
     outlet.open({})
-    outlet.publish(snapshot(1, ["a", "b", "c"]))
-    outlet.publish([change(2, id="a"), change(3, id="b", change=DELETED, after=None), change(4, id="d")])
+    publish(outlet, snapshot(1, ["a", "b", "c"]))
+    publish(outlet, [change(2, id="a"), change(3, id="b", change=DELETED, after=None), change(4, id="d")])
     assert cluster.model(topic) == {"instance/a": "e1:2", "instance/c": "e1:1", "instance/d": "e1:4"}
 
-    outlet.publish([*snapshot(9, ["a", "e"]), change(10, id="f")])
+    publish(outlet, [*snapshot(9, ["a", "e"]), change(10, id="f")])
     outlet.close()
     assert cluster.model(topic) == {"instance/a": "e1:9", "instance/e": "e1:9", "instance/f": "e1:10"}
 
@@ -120,11 +120,11 @@ def test_the_next_publisher_gets_the_position_of_the_last_change_and_none_in_hal
     monkeypatch.setattr(topics, "_FIRST_STEP", 1)  # the last record is then the marker of a transaction
     first, second = outlet_for(cluster, topic), outlet_for(cluster, topic)
     first.open({})
-    first.publish(changes(1, 500))
+    publish(first, changes(1, 500))
     assert second.open({PARTITION: at(3)}) == {PARTITION: at(500)}
-    second.publish(snapshot(600, ["a"], epoch="e2")[:2])
+    publish(second, snapshot(600, ["a"], epoch="e2")[:2])
     assert first.open({PARTITION: at(3)}) == {}
-    first.publish(snapshot(700, ["a"], epoch="e2"))
+    publish(first, snapshot(700, ["a"], epoch="e2"))
     assert second.open({}) == {PARTITION: at(700, "e2")}
     first.close()
     second.close()
@@ -145,10 +145,10 @@ def test_brokers_that_are_gone_are_an_error_in_time() -> None:
     cluster.create("t", "t.model")
     outlet = make_outlet(KafkaOutlet, servers=cluster.servers, topic="t", timeout=deadline(1))
     outlet.open({})
-    outlet.publish(changes(1, 10))
+    publish(outlet, changes(1, 10))
     del cluster  # its brokers end with it
     with pytest.raises(OutletError, match=r"Kafka: .* Connection refused"):
-        outlet.publish(changes(11, 20))
+        publish(outlet, changes(11, 20))
     outlet.close()
     with pytest.raises(OutletError, match="Kafka: "):
         outlet.open({})

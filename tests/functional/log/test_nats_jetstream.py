@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.functional.log.jetstream_streams import LogReader, at, change, log_of, make_outlet, snapshot
+from tests.functional.log.publishing import publish
 from tests.functional.sources.jetstream import Dcm, dcm_of
 from tests.services.servers import Server, nats_programs, private_nats
 from tests.waiting import deadline, wait_until
@@ -59,7 +60,7 @@ def test_changes_are_stored_in_their_order_and_the_next_open_continues_after_the
     first = make()
     changes = [*snapshot(1, "a", "b/c"), *(change(seq, ends_commit=seq % 3 == 0) for seq in range(2, 1203))]
     assert first.open({}) == {}
-    assert first.publish(changes) == {"north": at(1202)}
+    assert publish(first, changes) == {"north": at(1202)}
     records = log.changes()
     assert [record.position for record in records] == [each.seq for each in changes]
     assert [record.data for record in records] == [first.encode(each) for each in changes]
@@ -68,18 +69,18 @@ def test_changes_are_stored_in_their_order_and_the_next_open_continues_after_the
     first.close()
     second = make()
     assert second.open({}) == {"north": at(1202)}
-    assert second.publish([change(1203)]) == {"north": at(1203)}
+    assert publish(second, [change(1203)]) == {"north": at(1203)}
     assert log.changes()[-1].position == 1203
 
 
 def test_a_publisher_that_was_overtaken_is_refused_by_the_server(make: Make, log: LogReader) -> None:
     frozen, other = make(), make()
     frozen.open({})
-    frozen.publish(snapshot(1, "a"))
+    publish(frozen, snapshot(1, "a"))
     assert other.open({}) == {"north": at(1)}
-    other.publish([change(2), change(3)])
+    publish(other, [change(2), change(3)])
     with pytest.raises(OutletDeposed, match=r"last sequence is 5, not 3; .*: wrong last sequence: 5 \(10071\)$"):
-        frozen.publish([change(4), change(5)])
+        publish(frozen, [change(4), change(5)])
     assert [record.position for record in log.changes()] == [1, 1, 1, 2, 3]
     frozen.close()
     assert frozen.open({"north": at(1)}) == {"north": at(3)}
@@ -88,22 +89,22 @@ def test_a_publisher_that_was_overtaken_is_refused_by_the_server(make: Make, log
 def test_a_publisher_whose_changes_another_one_has_published_is_deposed(make: Make, log: LogReader) -> None:
     frozen, other = make(), make()
     frozen.open({})
-    frozen.publish(snapshot(1, "a"))
+    publish(frozen, snapshot(1, "a"))
     other.open({})
     changes = [change(seq) for seq in range(2, 40)]
-    other.publish(changes)
+    publish(other, changes)
     with pytest.raises(OutletDeposed):
-        frozen.publish(changes)
+        publish(frozen, changes)
     assert [record.position for record in log.changes()] == [1, 1, 1, *range(2, 40)]
 
 
 def test_a_snapshot_replaces_the_model_which_has_the_sequences_of_the_changes(make: Make, log: LogReader) -> None:
     outlet = make()
     outlet.open({})
-    outlet.publish([*snapshot(1, "a", "b"), change(2, "c"), change(3, "c")])
-    outlet.publish(snapshot(4, "b"))
+    publish(outlet, [*snapshot(1, "a", "b"), change(2, "c"), change(3, "c")])
+    publish(outlet, snapshot(4, "b"))
     wait_until(lambda: set(log.model()) == {"_snapshot.begin", "instance.b", "_snapshot.end"})
-    outlet.publish([change(5, "d"), change(6, "b")])
+    publish(outlet, [change(5, "d"), change(6, "b")])
     wait_until(lambda: log.state(log.model_name).last_seq == log.state().last_seq)
     by_sequence = {record.sequence: record for record in log.changes()}
     model = log.model()
@@ -116,8 +117,8 @@ def test_a_snapshot_replaces_the_model_which_has_the_sequences_of_the_changes(ma
 def test_a_model_that_a_process_did_not_clean_is_cleaned_by_the_next_open(make: Make, log: LogReader) -> None:
     outlet = make()
     outlet.open({})
-    outlet.publish(snapshot(1, "a"))
-    outlet.publish(snapshot(2, "b"))
+    publish(outlet, snapshot(1, "a"))
+    publish(outlet, snapshot(2, "b"))
     outlet.close()  # before the copy is compared
     assert make().open({}) == {"north": at(2)}
     wait_until(lambda: set(log.model()) == {"_snapshot.begin", "instance.b", "_snapshot.end"})
@@ -126,31 +127,31 @@ def test_a_model_that_a_process_did_not_clean_is_cleaned_by_the_next_open(make: 
 def test_half_of_a_snapshot_is_not_durable(make: Make, log: LogReader) -> None:
     outlet = make()
     outlet.open({})
-    assert outlet.publish(snapshot(1, "a")[:-1]) == {}
+    assert publish(outlet, snapshot(1, "a")[:-1]) == {}
     assert outlet.open({}) == {}
-    assert outlet.publish(snapshot(2, "a")) == {"north": at(2)}
+    assert publish(outlet, snapshot(2, "a")) == {"north": at(2)}
     assert outlet.open({}) == {"north": at(2)}
 
 
 def test_where_all_changes_are_too_old_the_model_has_the_position(make: Make, log: LogReader) -> None:
     outlet = make(max_age=1)
     outlet.open({})
-    outlet.publish([*snapshot(1, "a"), change(2, "b")])
+    publish(outlet, [*snapshot(1, "a"), change(2, "b")])
     wait_until(lambda: log.state().messages == 0 and log.state(log.model_name).last_seq == 4)
     assert outlet.open({}) == {"north": at(2)}
-    outlet.publish([change(3, "b")])
+    publish(outlet, [change(3, "b")])
     assert outlet.open({}) == {"north": at(3)}
 
 
 def test_a_model_without_a_whole_snapshot_makes_the_next_open_ask_for_one(make: Make, log: LogReader) -> None:
     outlet = make()
     outlet.open({})
-    outlet.publish([*snapshot(1, "a"), change(2, "b")])
+    publish(outlet, [*snapshot(1, "a"), change(2, "b")])
     outlet.close()
     wait_until(lambda: log.state(log.model_name).last_seq == 4)
     log.client.do(log.client.js.purge_stream(log.model_name, seq=3))
     assert outlet.open({"north": at(2)}) == {}
-    outlet.publish(snapshot(2, "a", "b"))
+    publish(outlet, snapshot(2, "a", "b"))
     outlet.close()
     log.client.delete_stream(log.model_name)
     assert outlet.open({"north": at(2)}) == {}
@@ -159,7 +160,7 @@ def test_a_model_without_a_whole_snapshot_makes_the_next_open_ask_for_one(make: 
 def test_a_message_of_another_program_makes_the_next_open_ask_for_a_snapshot(make: Make, log: LogReader) -> None:
     outlet = make()
     outlet.open({})
-    outlet.publish(snapshot(1, "a"))
+    publish(outlet, snapshot(1, "a"))
     log.client.publish(b"foreign", subject=f"{log.name}.north.instance.a")
     assert outlet.open({"north": at(1)}) == {}
 
@@ -167,10 +168,10 @@ def test_a_message_of_another_program_makes_the_next_open_ask_for_a_snapshot(mak
 def test_no_reader_sees_half_of_a_commit_where_the_server_stores_batches(make: Make, log: LogReader) -> None:
     outlet = make()
     outlet.open({})
-    outlet.publish(snapshot(1, "a"))
+    publish(outlet, snapshot(1, "a"))
     too_large = log.client.client.max_payload
     with pytest.raises(OutletError, match="larger than the server's"):
-        outlet.publish([change(2, ends_commit=False), change(3, ends_commit=False), change(4, size=too_large)])
+        publish(outlet, [change(2, ends_commit=False), change(3, ends_commit=False), change(4, size=too_large)])
     seen = 3 if stores_batches(log) else 5
     wait_until(lambda: log.state().last_seq >= seen)
     assert outlet.open({}) == {"north": at(1 if stores_batches(log) else 3)}
@@ -180,7 +181,7 @@ def test_no_reader_sees_half_of_a_commit_where_the_server_stores_batches(make: M
 def test_a_deletion_leaves_the_model_with_the_age_of_the_changes(make: Make, log: LogReader) -> None:
     outlet = make(max_age=1)
     outlet.open({})
-    outlet.publish([*snapshot(1, "a"), change(2, "a", DELETED), change(3, "b")])
+    publish(outlet, [*snapshot(1, "a"), change(2, "a", DELETED), change(3, "b")])
     wait_until(lambda: log.state(log.model_name).last_seq == 5)
     if log.config().allow_msg_ttl:
         wait_until(lambda: "instance.a" not in log.model())
@@ -210,12 +211,12 @@ def test_without_a_server_a_call_fails_in_time_and_later_the_streams_have_the_po
 ) -> None:
     outlet = make_outlet([own_nats.url], "kills", timeout=deadline(2))
     outlet.open({})
-    outlet.publish(snapshot(1, "a"))
+    publish(outlet, snapshot(1, "a"))
     own_nats.kill()
-    for work in (lambda: outlet.publish([change(2)]), lambda: outlet.open({})):
+    for work in (lambda: publish(outlet, [change(2)]), lambda: outlet.open({})):
         with pytest.raises(OutletError):
             work()
     own_nats.start()
     assert outlet.open({}) == {"north": at(1)}
-    assert outlet.publish([change(2)]) == {"north": at(2)}
+    assert publish(outlet, [change(2)]) == {"north": at(2)}
     outlet.close()

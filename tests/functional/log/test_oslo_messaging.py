@@ -14,7 +14,7 @@ import pytest
 from oslo_config import cfg
 
 from tests.faulty_proxy import FaultyProxy
-from tests.functional.log.publishing import EPOCH, PARTITION, at, change, changes, make_outlet, snapshot
+from tests.functional.log.publishing import EPOCH, PARTITION, at, change, changes, make_outlet, publish, snapshot
 from tests.functional.sources.listening import BROKER, Publisher
 from tests.waiting import wait_until
 from watcher_sync.log.base import CREATED, DELETED, OutletError
@@ -26,11 +26,11 @@ NAMESPACE = "watcher_sync_object"
 class Listener:
     """A notification listener as any service has it. Its exchange and its topic have this name."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, url: str = BROKER) -> None:
         conf = cfg.ConfigOpts()
         conf([], default_config_files=[])
         self.seen: list[dict[str, Any]] = []
-        self._transport = oslo_messaging.get_notification_transport(conf, BROKER)
+        self._transport = oslo_messaging.get_notification_transport(conf, url)
         self._listener = oslo_messaging.get_notification_listener(
             self._transport, [oslo_messaging.Target(exchange=name, topic=name)], [self], executor="threading"
         )
@@ -87,14 +87,15 @@ def test_a_plain_listener_gets_versioned_notifications_of_each_change_and_of_a_s
 ) -> None:
     outlet = opened(name)
     gone = {"id": "i-3", "host": "host-1"}
-    assert outlet.publish(snapshot(1, ["i-0"])[:2]) == {}
-    done = outlet.publish(
+    assert publish(outlet, snapshot(1, ["i-0"])[:2]) == {}
+    done = publish(
+        outlet,
         [
             snapshot(1, ["i-0"])[2],
             change(2, change=CREATED, before=None, delta={"state": (None, "active")}),
             change(3, change=DELETED, before=gone, after=None, delta={}, actor={"user_id": "u"}, previous_seq=1),
             change(4, versions={"state": "v4"}, event_id="m-1", event_type="instance.update", source="nova"),
-        ]
+        ],
     )
     outlet.close()
 
@@ -137,10 +138,10 @@ def test_an_outage_of_the_broker_is_an_error_and_what_is_published_again_has_the
 ) -> None:
     with FaultyProxy(urlsplit(BROKER).port or 0) as proxy:
         outlet = opened(name, f"rabbit://guest:guest@127.0.0.1:{proxy.port}/")
-        outlet.publish(changes(1, 500))
+        publish(outlet, changes(1, 500))
         proxy.discard_answers()
         with ThreadPoolExecutor(1) as threads:
-            published = threads.submit(outlet.publish, changes(501, 1000))
+            published = threads.submit(publish, outlet, changes(501, 1000))
             wait_until(lambda: len(listener.seen) > 600)  # the library drops what repeats one of its last 16
             proxy.cut()
         with pytest.raises(OutletError, match="did not confirm"):
@@ -149,7 +150,7 @@ def test_an_outage_of_the_broker_is_an_error_and_what_is_published_again_has_the
             outlet.open({PARTITION: at(500)})
         proxy.restore()
         assert outlet.open({PARTITION: at(500)}) == {PARTITION: at(500)}
-        assert outlet.publish(changes(501, 1000)) == {PARTITION: at(1000)}
+        assert publish(outlet, changes(501, 1000)) == {PARTITION: at(1000)}
         outlet.close()
 
     wait_until(lambda: len(listener.seen) > 1000 and listener.seqs()[-1] == 1000)
@@ -161,5 +162,5 @@ def test_a_change_that_no_queue_takes_is_an_error(name: str, listener: Listener)
     outlet = make_outlet(OsloMessagingOutlet, transport_url=BROKER, exchange=name, topics=[name, "other"])
     outlet.open({})
     with pytest.raises(OutletError, match=f"NO_ROUTE: no queue of exchange {name} has the key other.info"):
-        outlet.publish([change(1)])
+        publish(outlet, [change(1)])
     outlet.close()

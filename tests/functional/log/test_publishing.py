@@ -120,6 +120,25 @@ def test_a_log_that_lost_its_end_gets_it_again(store: Store, cloud: Cloud, log: 
     assert log.seqs() == [2, 3, 4, 5]
 
 
+def test_a_commit_that_is_published_in_portions_is_continued_within_it(
+    store: Store, cloud: Cloud, log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("watcher_sync.log.fitting.PORTION_BYTES", 5_000)
+    cloud.write(instance(0, state="active"))
+    with publishing(store, log):
+        wait_until(lambda: log.snapshots() == 1)
+        log.failures = 3
+        head = cloud.write(*(instance(number, state="active") for number in range(1, 40)))
+        wait_for_seq(log, head)
+    del log.changes[-20:]
+    with publishing(store, log):
+        wait_for_seq(log, cloud.write(instance(0, state="stopped")))
+    assert log.model() == cloud.rows()
+    assert log.seqs() == list(range(2, 42))
+    assert log.snapshots() == 1
+    assert max(log.batches) < 10
+
+
 @pytest.mark.parametrize("left", [0, 2], ids=["nothing", "half of a snapshot"])
 def test_a_log_without_a_whole_snapshot_gets_one(store: Store, cloud: Cloud, log: MemoryLog, left: int) -> None:
     cloud.write(instance(1, state="active"), instance(2))

@@ -12,11 +12,13 @@ from typing import Any
 import pika
 import pytest
 
-from tests.functional.log.publishing import PARTITION, at, change, changes, make_outlet, snapshot
+from tests.functional.log.publishing import PARTITION, at, change, changes, make_outlet, publish, snapshot
 from tests.services.rabbitmq import RabbitMQStreamNode, private_rabbitmq_stream_node
 from tests.waiting import deadline, wait_until
 from watcher_sync.log.base import OutletDeposed, OutletError
 from watcher_sync.log.rabbitmq_stream.outlet import RabbitMQStreamOutlet
+
+_OPEN = ("snapshot_begin", "snapshot")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,10 @@ def outlet_for(node: RabbitMQStreamNode, stream: str, **options: Any) -> RabbitM
 
 
 def read(node: RabbitMQStreamNode, stream: str, last: str) -> list[tuple[dict[str, str], bytes]]:
-    """The headers and bodies of the changes until one has this position, as a consumer of AMQP 0.9.1 gets them."""
+    """The headers and bodies of the changes until one has this position, as a consumer of AMQP 0.9.1 gets them.
+
+    A snapshot has it at its end.
+    """
     found = []
     connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", node.port))
     channel = connection.channel()
@@ -54,9 +59,10 @@ def read(node: RabbitMQStreamNode, stream: str, last: str) -> list[tuple[dict[st
     for method, properties, body in deliveries:
         assert method is not None, f"{last} did not come"
         channel.basic_ack(method.delivery_tag)
-        if properties.headers["Watcher-Sync-Change"] != "claim":
+        change = properties.headers["Watcher-Sync-Change"]
+        if change != "claim":
             found.append((properties.headers, body))
-        if properties.headers.get("Watcher-Sync-Position") == last:
+        if properties.headers.get("Watcher-Sync-Position", "").endswith(last) and change not in _OPEN:
             break
     with contextlib.suppress(pika.exceptions.AMQPError):  # a stream has no nack for what the client still has
         connection.close()
@@ -79,10 +85,10 @@ def can_open(outlet: RabbitMQStreamOutlet) -> bool:
 def test_a_consumer_of_amqp_reads_each_change_in_order(node: RabbitMQStreamNode, stream: str) -> None:
     outlet = outlet_for(node, stream)
     assert outlet.open({}) == {}
-    assert outlet.publish(snapshot(1, ["a"])[:2]) == {}
-    assert outlet.publish([snapshot(1, ["a"])[2], *changes(2, 3)]) == {PARTITION: at(3)}
+    assert publish(outlet, snapshot(1, ["a"])[:2]) == {}
+    assert publish(outlet, [snapshot(1, ["a"])[2], *changes(2, 3)]) == {PARTITION: at(3)}
     large = "x" * 100_000
-    assert outlet.publish([change(seq, after={"id": "a", "name": large}) for seq in range(4, 24)]) == {
+    assert publish(outlet, [change(seq, after={"id": "a", "name": large}) for seq in range(4, 24)]) == {
         PARTITION: at(23)
     }
     outlet.close()
@@ -105,12 +111,12 @@ def test_the_next_publisher_gets_the_position_of_the_last_change_and_none_in_hal
 ) -> None:
     outlet = outlet_for(node, stream)
     assert [outlet.open({}), outlet.open({})] == [{}, {}]
-    outlet.publish(changes(1, 500))
+    publish(outlet, changes(1, 500))
     for _ in range(3):  # each opening leaves a mark, and the change is further back
         assert outlet.open({PARTITION: at(3)}) == {PARTITION: at(500)}
-    outlet.publish(snapshot(600, ["a"], epoch="e2")[:2])
+    publish(outlet, snapshot(600, ["a"], epoch="e2")[:2])
     assert outlet.open({PARTITION: at(3)}) == {}
-    outlet.publish(snapshot(700, ["a"], epoch="e2"))
+    publish(outlet, snapshot(700, ["a"], epoch="e2"))
     assert outlet.open({}) == {PARTITION: at(700, "e2")}
     outlet.close()
 
@@ -123,14 +129,14 @@ def test_the_server_drops_what_a_deposed_publisher_sends_and_it_learns_of_it(
 ) -> None:
     deposed, present = outlet_for(node, stream), outlet_for(node, stream)
     deposed.open({})
-    deposed.publish(changes(1, 100))
+    publish(deposed, changes(1, 100))
     assert present.open({}) == {PARTITION: at(100)}
     with pytest.raises(OutletDeposed, match="another publisher has claimed the stream"):
-        deposed.publish(changes(101, 150))
-    present.publish(changes(101, 200))
+        publish(deposed, changes(101, 150))
+    publish(present, changes(101, 200))
     with pytest.raises(OutletDeposed):
-        deposed.publish(changes(151, 300))
-    present.publish(changes(201, 300))
+        publish(deposed, changes(151, 300))
+    publish(present, changes(201, 300))
     deposed.close()
     present.close()
     assert positions(node, stream, "e1:300") == [f"e1:{seq}" for seq in range(1, 301)]
@@ -139,15 +145,15 @@ def test_the_server_drops_what_a_deposed_publisher_sends_and_it_learns_of_it(
 def test_after_an_outage_nothing_is_lost_and_nothing_is_there_twice(node: RabbitMQStreamNode, stream: str) -> None:
     outlet = outlet_for(node, stream)
     outlet.open({})
-    outlet.publish(changes(1, 100))
+    publish(outlet, changes(1, 100))
     with node.out_of_service():
         with pytest.raises(OutletError, match=f"stream {stream}: ConnectionError: connection lost"):
-            outlet.publish(changes(101, 200))
+            publish(outlet, changes(101, 200))
         with pytest.raises(OutletError, match=f"stream {stream}: "):
             outlet.open({PARTITION: at(100)})
     wait_until(lambda: can_open(outlet))
     seq = outlet.open({PARTITION: at(100)})[PARTITION].seq
-    assert outlet.publish(changes(seq + 1, 300)) == {PARTITION: at(300)}
+    assert publish(outlet, changes(seq + 1, 300)) == {PARTITION: at(300)}
     outlet.close()
     assert positions(node, stream, "e1:300") == [f"e1:{seq}" for seq in range(1, 301)]
 

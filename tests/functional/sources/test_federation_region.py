@@ -17,6 +17,7 @@ from tests.migrated import migrate
 from tests.simulated import told
 from watcher_sync.assembly.api import make_application
 from watcher_sync.client import Gone
+from watcher_sync.client.errors import OversizedAnswer
 from watcher_sync.cmd.api_server import listen
 from watcher_sync.conf import opts
 from watcher_sync.model.changes import Upsert, Version
@@ -62,6 +63,18 @@ def test_the_region_answers_with_the_states_of_what_changed(region: Region) -> N
     assert head == COUNT
     assert sorted(each["id"] for each in found) == [f"i,{number:04d}" for number in range(COUNT)]
     assert all(each["state"] == "active" and each["versions"]["state"] for each in found)
+
+
+def test_fewer_entities_come_at_once_where_they_are_too_large_for_one_answer(
+    region: Region, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("watcher_sync.client.transport.MAX_ANSWER_BYTES", 300_000)
+    listed = [document.id for page in region.pages("/v1/instances") for document, _ in page.entities]
+    assert listed == [f"i,{number:04d}" for number in range(COUNT)]
+    assert 0 < len(region.changes(0).states["instance"]) < COUNT
+    monkeypatch.setattr("watcher_sync.client.transport.MAX_ANSWER_BYTES", 10)
+    with pytest.raises(OversizedAnswer):
+        region.changes(0)
 
 
 def test_a_position_that_the_region_does_not_have_is_gone(region: Region) -> None:

@@ -327,6 +327,29 @@ def test_a_foreign_message_is_undecodable_and_the_rest_follows(log: PublishedLog
     assert "is no change" in bad.undecodable
 
 
+def test_an_entity_that_is_too_large_for_the_log_is_listed_and_remains_as_it_was(
+    log: PublishedLog, tmp_path: Path
+) -> None:
+    log.fill(2)
+    log.snapshot()
+    conf = configured(tmp_path, log)
+    with following(conf) as north:
+        north.wait_for(log)
+        before = north.fields()["e-1"]
+        log.mark("e-1", n=7)
+        log.write("e-0", n=1)
+        wait_until(lambda: north.sequence == log.seq)
+        assert north.fields()["e-1"] == before
+    [refused] = [event for event in north.events if event.undecodable is not None]
+    assert refused.undecodable == "instance 'e-1' is too large for the log of the region: read it by REST"
+    wait_until(log.mirrored)
+    with following(conf) as again:
+        wait_until(lambda: again.listed)
+    assert again.listed == [{"e-0", "e-1"}]
+    found = list_ids(conf, "north", ["instance"], time.monotonic() + deadline(10))
+    assert found.ids == {"instance": {"e-0", "e-1"}}
+
+
 def test_a_model_with_an_undecodable_message_is_no_listing(log: PublishedLog, tmp_path: Path) -> None:
     log.fill(2)
     log.snapshot()

@@ -37,3 +37,20 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
 def test_a_property_that_librdkafka_does_not_know_is_an_error_that_names_it() -> None:
     with pytest.raises(OutletError, match=r'No such configuration property: "no\.such"'):
         make_outlet(KafkaOutlet, properties={"no.such": "1"}).open({})
+
+
+@pytest.mark.parametrize(
+    ("of_topics", "properties", "largest"),
+    [
+        (None, {}, 1_000_000),
+        (None, {"message.max.bytes": "5000000"}, 5_000_000),
+        (5_000_000, {}, 5_000_000),
+        (5_000_000, {"message.max.bytes": "2000000"}, 2_000_000),
+        (500_000, {"message.max.bytes": "2000000"}, 500_000),
+    ],
+)
+def test_a_record_is_at_most_what_the_topics_take_and_the_properties_allow(
+    of_topics: int | None, properties: dict[str, str], largest: int
+) -> None:
+    outlet = make_outlet(KafkaOutlet, properties=properties)
+    assert outlet._largest(of_topics) == largest

@@ -54,6 +54,9 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The event that caused the change: ``event_id``, ``event_type``, ``source`` and ``merged``."""
     actor: dict[str, Any] | None = None
     project_id: str | None = None
+    omitted: tuple[str, ...] = ()
+    """What is missing because it is too large for the log: ``old`` and ``new``, which are then empty, and ``entity``,
+    which then has the id alone, and the project. The REST API has the entity."""
     reason: str = ""
     """Why the reader begins a snapshot: ``no_position``, ``purged`` or ``replaced``. Empty: the publisher did."""
     position: dict[str, tuple[str, int, int]] = {}
@@ -135,6 +138,7 @@ class LogReading:
                 cause=_decode_fields_or_none(published.cause),
                 actor=_decode_fields_or_none(published.actor),
                 project_id=published.project_id,
+                omitted=published.omitted,
                 position=self.position,
             )
         except msgspec.DecodeError as exc:

@@ -49,11 +49,18 @@ class PublishedChange(msgspec.Struct, gc=False):
     actor: msgspec.Raw = _NULL
     project_id: str | None = None
     time: datetime.datetime | None = None
+    omitted: tuple[str, ...] = ()
+    """What the publisher has left out, because the log takes no message of its size: ``old``, ``new``, ``entity``."""
 
     @property
     def exists(self) -> bool:
         """Whether the entity does."""
         return bytes(self.entity) != b"null"
+
+    @property
+    def is_marker(self) -> bool:
+        """Whether the entity exists, and the message lacks it."""
+        return "entity" in self.omitted
 
 
 class _Source(msgspec.Struct, gc=False):
@@ -65,6 +72,7 @@ class _Source(msgspec.Struct, gc=False):
     versions: msgspec.Raw = _NOTHING
     cause: msgspec.Raw = _NULL
     actor: msgspec.Raw = _NULL
+    omitted: tuple[str, ...] = ()
 
 
 class _Published(msgspec.Struct, gc=False):
@@ -108,7 +116,7 @@ def _from_envelope(document: _Published, source: _Source) -> PublishedChange:
     change = _CHANGES.get(document.op) or document.message["content"]
     before, after = _decode_fields(document.before) or {}, _decode_fields(document.after) or {}
     names = [name for name in before | after if name != "id" and before.get(name) != after.get(name)]
-    if change not in (CREATED, UPDATED, DELETED):
+    if change not in (CREATED, UPDATED, DELETED) or source.omitted:
         names = []
     entity = after or before
     return PublishedChange(
@@ -127,6 +135,7 @@ def _from_envelope(document: _Published, source: _Source) -> PublishedChange:
         actor=source.actor,
         project_id=entity.get("project_id"),
         time=datetime.datetime.fromtimestamp(document.ts_ms / 1000, datetime.UTC),
+        omitted=source.omitted,
     )
 
 

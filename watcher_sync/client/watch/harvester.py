@@ -72,6 +72,10 @@ class HarvestsEpochs(Protocol):
         ...
 
 
+class _PageTooLarge(HarvestFailed):
+    """A page has more bytes than a client reads."""
+
+
 class _EventPage(NamedTuple):
     """One page of events."""
 
@@ -139,6 +143,12 @@ class RestHarvester:
         while True:
             try:
                 page = requested.result()
+            except _PageTooLarge:
+                if size == 1:
+                    raise
+                size = largest = size // 2  # the events are large, and a smaller page brings some of them
+                requested = self._request(topic, after, size, token, epoch)
+                continue
             except HarvestFailed:
                 if self._page_size is not None or size <= PAGE_SIZE:
                     raise
@@ -174,7 +184,7 @@ class RestHarvester:
         if response.status != 200:
             raise _refusal(response.status, response.headers, topic, after)
         if len(body) > _MAX_PAGE_BYTES:
-            raise HarvestFailed(f"{topic}: a page of the catch-up has more than {_MAX_PAGE_BYTES} bytes")
+            raise _PageTooLarge(f"{topic}: a page of the catch-up has more than {_MAX_PAGE_BYTES} bytes")
         try:
             messages = messages_of_page(body)
         except ValueError as exc:
@@ -211,6 +221,8 @@ class RestHarvester:
             )
             try:
                 body = response.read(_MAX_PAGE_BYTES + 1)
+                if len(body) > _MAX_PAGE_BYTES:
+                    response.close()  # the rest would be read as the next answer
             finally:
                 response.release_conn()
         except (urllib3.exceptions.HTTPError, OSError) as exc:

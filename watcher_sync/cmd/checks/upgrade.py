@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import logging
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,8 +18,9 @@ from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 from oslo_upgradecheck.upgradecheck import Code, Result
 
+from watcher_sync.assembly.log import make_outlets
 from watcher_sync.assembly.sources import make_authority, source_makers
-from watcher_sync.assembly.store import open_store
+from watcher_sync.assembly.store import load_kinds, open_store
 from watcher_sync.cmd.checks.insecure_settings import (
     RABBIT_SCHEMES,
     enabled_sources,
@@ -31,7 +33,6 @@ from watcher_sync.conf import cloud_account, opts, reconcile_nova
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, SchemaMissing, SourceError, StorageError, WatcherSyncError
-from watcher_sync.sources.base import Source
 from watcher_sync.storage.database.database import narrow_charset, translated, url_of
 from watcher_sync.storage.groups.source_status import list_inventories
 from watcher_sync.storage.schema import schema
@@ -96,14 +97,37 @@ class Checks(upgradecheck.UpgradeCommands):
         problems, unsupported = [], []
         for name, make in makers.items():
             try:
-                _probe(make(), self._timeout)
-            except SourceError as exc:
+                _probe(name, make().probe, self._timeout)
+            except WatcherSyncError as exc:
                 problems.append(escaped(f"{name}: {exc}"))
             except NotImplementedError:
                 unsupported.append(name)
         if problems:
             return Result(Code.FAILURE, "Unavailable: " + "; ".join(problems))
         return Result(Code.SUCCESS, f"The driver has no probe: {', '.join(unsupported)}" if unsupported else None)
+
+    def outlets(self) -> Result:
+        """The log of every enabled outlet is available, and takes the largest entity that the model accepts."""
+        try:
+            kinds, outlets = load_kinds(), make_outlets(self._conf)
+        except WatcherSyncError as exc:
+            return Result(Code.FAILURE, escaped(str(exc)))
+        problems, warnings = [], []
+        for name, outlet in outlets.items():
+            published = [kind for kind in kinds.values() if kind.name in (outlet.group.kinds or kinds)]
+            sizes = [(sum(field.max_bytes for field in kind.fields.values()), kind.name) for kind in published]
+            size, largest = max(sizes, default=(0, ""))
+            try:
+                limit = _probe(name, outlet.probe, self._timeout)
+            except WatcherSyncError as exc:
+                problems.append(escaped(f"{name}: {exc}"))
+                continue
+            if limit is not None and limit < size:
+                warnings.append(
+                    f"{name}: an entity of the kind {largest} may have {size} bytes, and the log takes {limit}: a"
+                    f" larger one is published without its fields. Raise {outlet.limit_names}."
+                )
+        return Result(Code.FAILURE, "Unavailable: " + "; ".join(problems)) if problems else _warn(warnings)
 
     def drivers(self) -> Result:
         """No source reads RabbitMQ with a driver that can lose its messages."""
@@ -180,6 +204,7 @@ class Checks(upgradecheck.UpgradeCommands):
         ("Database schema", database),
         ("Sources", sources),
         ("Drivers of sources", drivers),
+        ("Outlets", outlets),
         ("Nova's notifications", nova),
         ("Nova's inventory", inventory),
     )
@@ -193,29 +218,31 @@ def run(conf: cfg.ConfigOpts) -> int:
     return int(Checks(conf).check())
 
 
-def _probe(source: Source, timeout: float) -> None:
-    """Probe the source in a daemon thread, which is abandoned after ``timeout`` seconds.
+def _probe(name: str, probe: Callable[[], Any], timeout: float) -> Any:
+    """What a probe returns that runs in a daemon thread, which is abandoned after ``timeout`` seconds.
 
-    :raises SourceError: the source is unavailable, or does not answer in time.
+    :raises WatcherSyncError: what is probed is unavailable, or does not answer in time.
     :raises NotImplementedError: its driver has no probe.
     """
+    answers: list[Any] = []
     failed: list[Exception] = []
 
     def run() -> None:
         try:
-            source.probe()
+            answers.append(probe())
         except Exception as exc:  # noqa: BLE001 - raised again in the caller's thread
             failed.append(exc)
 
-    thread = threading.Thread(target=run, name=f"probe-{source.name}", daemon=True)
+    thread = threading.Thread(target=run, name=f"probe-{name}", daemon=True)
     thread.start()
     thread.join(timeout)
     if thread.is_alive():
         raise SourceError(f"no answer within {timeout:g} s")
     if failed:
-        if isinstance(failed[0], (SourceError, NotImplementedError)):
+        if isinstance(failed[0], (WatcherSyncError, NotImplementedError)):
             raise failed[0]
         raise SourceError(f"{type(failed[0]).__name__}: {failed[0]}") from failed[0]
+    return answers[0]
 
 
 def _warn(findings: list[str]) -> Result:

@@ -25,7 +25,7 @@ OUTLET: schemas.Schema = {
         "driver": schemas.STRING,
         "partition": schemas.STRING,
         "state": {"enum": [SNAPSHOT, PUBLISHING, FAILED, STOPPED, GONE]},
-        "detail": schemas.STRING | {"description": "Why it failed."},
+        "detail": schemas.STRING | {"description": "Why it failed, or which changes were too large for the log."},
         "since": schemas.TIME | {"description": "When the state began."},
         "epoch": schemas.STRING | {"description": "Of the database, in the log; empty: a snapshot is needed."},
         "seq": _NUMBER | {"description": "The journal was read up to here."},

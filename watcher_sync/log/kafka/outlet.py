@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from oslo_config import cfg
 
@@ -27,8 +27,17 @@ if TYPE_CHECKING:
     import confluent_kafka
 
 
+_MAX_RECORD: Final = "message.max.bytes"
+_DEFAULT_RECORD_BYTES: Final = 1_000_000
+"""Of librdkafka; that of brokers is greater."""
+_RECORD_OVERHEAD: Final = 4096
+"""More bytes than a record and its batch have beside the body: the key, the headers, the framing."""
+
+
 class KafkaOutlet(Outlet):
     """The driver ``kafka``."""
+
+    limit_names: ClassVar[str] = "max.message.bytes of both topics, and message.max.bytes in properties where it is set"
 
     options: ClassVar[list[cfg.Opt]] = [
         cfg.ListOpt("servers", default=["localhost:9092"], help="Brokers to ask for the others, as ``host:port``."),
@@ -129,10 +138,12 @@ More properties of librdkafka, such as ``security.protocol:SASL_SSL,sasl.usernam
         self.close()
         self._library_log.last = ""
         try:
-            self._topics.prepare()
+            largest = self._largest(self._topics.prepare())
+            self.limit = largest - _RECORD_OVERHEAD
             self._producer = self._library.Producer(
                 {
                     **self._client,
+                    _MAX_RECORD: largest,
                     "transactional.id": f"watcher-sync.{self.partition}.{self.name}",
                     "transaction.timeout.ms": int(self._timeout * 1000),
                     "queue.buffering.max.messages": 0,
@@ -168,13 +179,28 @@ More properties of librdkafka, such as ``security.protocol:SASL_SSL,sasl.usernam
             with suppress(self._library.KafkaException):
                 producer.purge()
 
+    def probe(self) -> int:
+        """Ask a broker for both topics.
+
+        :raises OutletError: no broker answers, or a topic is missing.
+        """
+        try:
+            return self._largest(self._topics.verify()) - _RECORD_OVERHEAD
+        except self._library.KafkaException as exc:
+            raise self._error(exc) from exc
+
+    def _largest(self, of_topics: int | None) -> int:
+        """Bytes of the largest record: as both topics take it, unless the properties say less."""
+        configured = self.group.properties.get(_MAX_RECORD, of_topics or _DEFAULT_RECORD_BYTES)
+        return min(of_topics or int(configured), int(configured))
+
     def _commit(self, producer: confluent_kafka.Producer, changes: Sequence[LogChange]) -> None:
         producer.begin_transaction()
         if changes[0].change == SNAPSHOT_END:
             for stale in self._topics.keys_outside(headers_of(changes[0])[POSITION]):
                 self._produce(producer, self._topics.spec.model, stale, None, changes[0])
         for change in changes:
-            key, body = (change.key.encode() if change.kind else None), self.encode(change)
+            key, body = (change.key.encode() if change.kind else None), change.body
             self._produce(producer, self._topics.spec.changes, key, body, change)
             if key is not None:
                 self._produce(

@@ -7,7 +7,7 @@ is read here is committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final
 
@@ -60,20 +60,33 @@ class KafkaTopics:
         self._properties = dict(properties)
         self._timeout = timeout
 
-    def prepare(self) -> None:
+    def prepare(self) -> int | None:
         """Create the topics where that is wanted, and verify them.
 
+        :returns: what :meth:`verify` does.
+        :raises OutletError: as :meth:`verify`.
+        """
+        if self.spec.create:
+            self._create(admin.AdminClient(self._properties))
+        return self.verify()
+
+    def verify(self) -> int | None:
+        """Verify both topics. The brokers say how they are configured if the user may ask for it.
+
+        :returns: bytes of the largest record that both take; None: unknown.
         :raises OutletError: a topic is missing, or the model is not compacted.
         """
-        client = admin.AdminClient(self._properties)
-        if self.spec.create:
-            self._create(client)
+        topics = (self.spec.changes, self.spec.model)
         with closing(self._consumer()) as consumer:
-            for topic in (self.spec.changes, self.spec.model):
+            for topic in topics:
                 found = consumer.list_topics(topic, timeout=self._timeout)
                 if (error := found.topics[topic].error) is not None:
                     raise OutletError(f"topic {topic}: {error.str()}")
-        self._verify_policy(client, next(iter(found.brokers)))
+        configs = list(self._configs(topics, next(iter(found.brokers))))
+        policy = configs[-1].get("cleanup.policy", "compact")
+        if "compact" not in policy.split(","):
+            raise OutletError(f"topic {self.spec.model}: its cleanup.policy is {policy}, not compact")
+        return min((int(config["max.message.bytes"]) for config in configs if config), default=None)
 
     def last_headers(self) -> dict[str, str] | None:
         """The headers of the last change; None: there is none."""
@@ -125,17 +138,16 @@ class KafkaTopics:
                 if exc.args[0].code() != confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
 
-    def _verify_policy(self, client: admin.AdminClient, broker: int) -> None:
-        """Verify that Kafka compacts the model, if the broker says it: that needs a permission of its own."""
-        resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, self.spec.model)
-        answers = client.describe_configs([resource], request_timeout=self._timeout, broker=broker)
-        try:
-            policy = answers[resource].result()["cleanup.policy"].value
-        except confluent_kafka.KafkaException as exc:
-            LOG.warning("topic %s: its cleanup.policy is unknown: %s", self.spec.model, exc.args[0].str())
-            return
-        if "compact" not in policy.split(","):
-            raise OutletError(f"topic {self.spec.model}: its cleanup.policy is {policy}, not compact")
+    def _configs(self, names: Sequence[str], broker: int) -> Iterator[dict[str, str]]:
+        """How topics are configured; empty where the user may not know it."""
+        topics = [admin.ConfigResource(admin.ConfigResource.Type.TOPIC, name) for name in names]
+        client = admin.AdminClient(self._properties)
+        for topic, answer in client.describe_configs(topics, request_timeout=self._timeout, broker=broker).items():
+            try:
+                yield {name: entry.value for name, entry in answer.result().items()}
+            except confluent_kafka.KafkaException as exc:
+                LOG.warning("topic %s: its configuration is unknown: %s", topic.name, exc.args[0].str())
+                yield {}
 
     def _consumer(self) -> confluent_kafka.Consumer:
         return confluent_kafka.Consumer(

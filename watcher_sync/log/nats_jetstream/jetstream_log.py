@@ -33,6 +33,8 @@ _REFUSES_IDS_IN_BATCHES: Final = (2, 12, 0)
 """The only server with batches that may not have Nats-Msg-Id."""
 REQUEST_TIMEOUT_SECONDS: Final = 3.0
 """For an answer of the administration; without a leader of a stream there is none."""
+_HEADERS_BYTES: Final = 2048
+"""More than the headers of a message have, which count as a part of it."""
 _MODEL_POLL_SECONDS: Final = 0.5
 _MODEL_LATE_SECONDS: Final = 60.0
 """After this time without the end of a snapshot in the model there is a warning."""
@@ -55,6 +57,8 @@ class JetStreamLog:
         """Whether the server stores a batch as a whole."""
         self.deletion_ttl = 0
         """Seconds after which the server removes a deletion; 0: it does not."""
+        self.limit = 0
+        """Bytes of the largest body that the server and both streams take."""
 
     async def open(self) -> LogPosition | None:
         """Connect, and make or verify the streams.
@@ -68,6 +72,18 @@ class JetStreamLog:
         except BaseException:
             await close(connection)
             raise
+
+    async def probe(self) -> int:
+        """What :meth:`open` would find as limit; a stream that does not exist limits nothing.
+
+        :raises: as :meth:`open`.
+        """
+        connection = await connect(self._settings, self._name)
+        try:
+            streams = LogStreams(self._api(connection), self._settings.streams)
+            return _limit_of(connection, await streams.message_sizes())
+        finally:
+            await close(connection)
 
     async def publish(self, batches: Sequence[Sequence[StreamMessage]], *, ends_snapshot: bool) -> None:
         """Publish, and wait until the server has stored everything.
@@ -91,10 +107,12 @@ class JetStreamLog:
         if self._publisher is not None:
             self._publisher.wake()
 
+    def _api(self, connection: NatsConnection) -> JetStreamApi:
+        return JetStreamApi(connection, prefix=self._settings.api_prefix, timeout=REQUEST_TIMEOUT_SECONDS)
+
     async def _attach(self, connection: NatsConnection) -> LogPosition | None:
         settings = self._settings
-        api = JetStreamApi(connection, prefix=settings.api_prefix, timeout=REQUEST_TIMEOUT_SECONDS)
-        self._streams = LogStreams(api, settings.streams)
+        self._streams = LogStreams(self._api(connection), settings.streams)
         changes = await self._streams.find_changes()
         model = await self._streams.find_model()
         last = changes.state.last_seq
@@ -103,6 +121,7 @@ class JetStreamLog:
         await self._publisher.start()
         self._connection = connection
         self.deletion_ttl = changes.deletion_ttl
+        self.limit = _limit_of(connection, [changes.config.max_msg_size, model.config.max_msg_size])
         version = connection.connected_server_version
         self.is_atomic = (
             changes.config.allow_atomic and (version.major, version.minor, version.patch) != _REFUSES_IDS_IN_BATCHES
@@ -165,3 +184,11 @@ class JetStreamLog:
             LOG.debug("outlet %s: the current model cannot be cleaned yet: %s", self._name, describe(exc))
             return False
         return True
+
+
+def _limit_of(connection: NatsConnection, sizes: Sequence[int]) -> int:
+    """Bytes of the largest body that a server takes.
+
+    :param sizes: the largest messages of the streams; not above 0: there is no limit.
+    """
+    return min([connection.max_payload, *(size for size in sizes if size > 0)]) - _HEADERS_BYTES

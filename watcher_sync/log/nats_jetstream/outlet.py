@@ -36,6 +36,7 @@ class NatsJetStreamOutlet(Outlet):
     """The driver ``nats_jetstream``."""
 
     options: ClassVar[list[cfg.Opt]] = settings.OPTIONS
+    limit_names: ClassVar[str] = "max_payload of the NATS servers, and max_msg_size of both streams where it is set"
 
     def __init__(self, name: str, conf: cfg.ConfigOpts) -> None:
         """:raises ConfigError: naming the option that is wrong."""
@@ -54,6 +55,7 @@ class NatsJetStreamOutlet(Outlet):
         log = JetStreamLog(self.name, self._settings)
         last = self._run(log.open(), _OPEN_SECONDS)
         self._log = log
+        self.limit = log.limit
         return {} if last is None else {self.partition: last}
 
     def publish(self, changes: Sequence[LogChange]) -> LogPositions:
@@ -79,11 +81,19 @@ class NatsJetStreamOutlet(Outlet):
                     loop.run(log.close(), _STOP_SECONDS)
             loop.close()
 
+    def probe(self) -> int | None:
+        """Ask a server, and for the streams if they exist."""
+        self._loop = EventLoopThread(f"outlet-{self.name}")
+        try:
+            return self._run(JetStreamLog(self.name, self._settings).probe(), _OPEN_SECONDS)
+        finally:
+            self.close()
+
     def _message(self, change: LogChange, deletion_ttl: int) -> StreamMessage:
         return StreamMessage(
             messages.subject_of(self._settings.prefix, change),
             messages.headers_of(change, deletion_ttl=deletion_ttl),
-            self.encode(change),
+            change.body,
         )
 
     def _run(self, work: Coroutine[Any, Any, T], seconds: float) -> T:

@@ -49,6 +49,7 @@ class LogStreamConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_msgs: int = -1
     max_bytes: int = -1
     max_msgs_per_subject: int = -1
+    max_msg_size: int = -1
     no_ack: bool = False
     sealed: bool = False
     deny_purge: bool = False
@@ -155,6 +156,12 @@ class LogStreams:
         :raises OutletError: the server refuses to say it.
         """
         return (await self._info(self._spec.model)).state
+
+    async def message_sizes(self) -> list[int]:
+        """The ``max_msg_size`` of the streams that exist."""
+        names = (self._spec.changes, self._spec.model)
+        infos = [await self._api.ask(f"STREAM.INFO.{name}", None, LogStreamInfo) for name in names]
+        return [info.config.max_msg_size for info in infos]
 
     async def headers_at(self, sequence: int) -> Mapping[str, str] | None:
         """The headers of a message, from the changes or, where it was discarded there, from the model.

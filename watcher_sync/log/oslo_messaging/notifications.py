@@ -15,10 +15,12 @@ from typing import Any, Final
 import msgspec
 
 from watcher_sync.log.base import LogChange
-from watcher_sync.log.formats import TYPE_PREFIX, cause_of, type_of
+from watcher_sync.log.formats import TYPE_PREFIX, cause_of, omitted_of, type_of
 
 PRIORITY: Final = "info"
 _VERSION: Final = "1.0"
+_CHANGE_VERSION: Final = "1.1"
+"""1.1: ``omitted``."""
 _MESSAGE_IDS: Final = uuid.UUID("0d1f4a0e-6f0a-5f0e-9c55-2b1b9e3a7c41")
 
 _encode = msgspec.json.Encoder().encode
@@ -47,15 +49,15 @@ def payload(change: LogChange) -> dict[str, Any]:
     """The object of the entity, as it is after the change or was before its deletion."""
     name = "".join(word.capitalize() for word in change.kind.split("_")) or "Snapshot"
     entity = change.after or change.before or ({"id": change.id} if change.kind else {})
-    fields = {**entity, "change": _object("ChangePayload", _change_fields(change))}
+    fields = {**entity, "change": _object("ChangePayload", _change_fields(change), _CHANGE_VERSION)}
     return _object(f"{name}Payload", fields) | {f"{TYPE_PREFIX}_object.changes": list(change.delta)}
 
 
-def _object(name: str, data: dict[str, Any]) -> dict[str, Any]:
+def _object(name: str, data: dict[str, Any], version: str = _VERSION) -> dict[str, Any]:
     return {
         f"{TYPE_PREFIX}_object.name": name,
         f"{TYPE_PREFIX}_object.namespace": TYPE_PREFIX,
-        f"{TYPE_PREFIX}_object.version": _VERSION,
+        f"{TYPE_PREFIX}_object.version": version,
         f"{TYPE_PREFIX}_object.data": data,
     }
 
@@ -75,4 +77,4 @@ def _change_fields(change: LogChange) -> dict[str, Any]:
         "cause": cause_of(change),
         "actor": change.actor,
         "project_id": change.project_id,
-    }
+    } | omitted_of(change)

@@ -11,6 +11,7 @@ change waits in the journal, and no queue without a reader grows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Final
@@ -38,6 +39,9 @@ from watcher_sync.sources.rabbitmq.connection import (
 _CONNECT_SECONDS: Final = 30.0
 _PUBLISH_SECONDS: Final = 30.0
 _CLOSE_SECONDS: Final = 3.0
+_FIRST_LIMIT: Final = 16 * 1024 * 1024
+"""The default of RabbitMQ from 4.0 on. The protocol does not tell the limit of a broker, but its refusal does."""
+_TOO_LARGE: Final = re.compile(r"larger than configured max size '?(\d+)")
 
 _PROPERTIES: Final = pika.BasicProperties(
     content_type="application/json", content_encoding="utf-8", delivery_mode=pika.DeliveryMode.Persistent
@@ -46,6 +50,8 @@ _PROPERTIES: Final = pika.BasicProperties(
 
 class OsloMessagingOutlet(Outlet):
     """The driver ``oslo_messaging``."""
+
+    limit_names: ClassVar[str] = "max_message_size of RabbitMQ"
 
     options: ClassVar[list[cfg.Opt]] = [
         cfg.StrOpt(
@@ -72,6 +78,7 @@ The options of ``[{GROUP}]`` for TLS, heartbeat and the durability of the exchan
     def __init__(self, name: str, conf: cfg.ConfigOpts) -> None:
         """:raises ConfigError: the transport_url is missing or not of RabbitMQ, or another option is wrong."""
         super().__init__(name, conf)
+        self.encode, self.limit = notification, _FIRST_LIMIT
         section = f"outlet_{name}"
         if self.group.format != CLOUDEVENTS:
             raise ConfigError(f"[{section}] format: has no meaning here: notifications are versioned objects")
@@ -105,8 +112,10 @@ The options of ``[{GROUP}]`` for TLS, heartbeat and the durability of the exchan
         if self._loop is None or self._publisher is None:
             raise OutletError("not connected")
         try:
-            self._loop.run(self._publisher.publish([notification(change) for change in changes]), _PUBLISH_SECONDS)
+            self._loop.run(self._publisher.publish([change.body for change in changes]), _PUBLISH_SECONDS)
         except Failure as exc:
+            if found := _TOO_LARGE.search(str(exc)):
+                self.limit = int(found[1])  # for what follows the next opening
             raise OutletError(f"the broker did not confirm: {describe(exc, self._broker)}") from exc
         return positions_after(changes[-1])
 

@@ -34,6 +34,8 @@ _LIBRARY_SECONDS: Final = 30.0
 class RabbitMQStreamOutlet(Outlet):
     """The driver ``rabbitmq_stream``."""
 
+    limit_names: ClassVar[str] = "stream.frame_max of RabbitMQ"
+
     options: ClassVar[list[cfg.Opt]] = [
         cfg.StrOpt(
             "transport_url",
@@ -128,6 +130,7 @@ Related options: ``stream_port``.
             self._publisher = self._loop.run(
                 self._library.StreamPublisher.open(self._spec), self._spec.timeout + _LIBRARY_SECONDS
             )
+            self.limit = self._publisher.limit
             headers = self._loop.run(self._publisher.claim(), self._spec.timeout + _LIBRARY_SECONDS)
             return {} if headers is None else positions_in(headers, self.partition)
         except self._library.Failure as exc:
@@ -145,7 +148,7 @@ Related options: ``stream_port``.
         """
         if self._loop is None or self._publisher is None:
             raise OutletError("not connected")
-        messages = [self._library.message(headers_of(change), self.encode(change)) for change in changes]
+        messages = [self._library.message(headers_of(change), change.body) for change in changes]
         try:
             self._loop.run(self._publisher.publish(messages), self._spec.timeout + _LIBRARY_SECONDS)
         except self._library.Failure as exc:

@@ -48,6 +48,8 @@ _WATCH_SECONDS: Final = 0.2
 _FRAME_BYTES: Final = 1024 * 1024
 _FRAME_OVERHEAD: Final = 64
 _MESSAGE_OVERHEAD: Final = 12
+_HEADERS_BYTES: Final = 2048
+"""More than the headers of a message have."""
 _HEARTBEAT_SECONDS: Final = 30
 _PUBLISHER_ID: Final = 0
 _SUBSCRIPTION_ID: Final = 0
@@ -189,6 +191,11 @@ class StreamPublisher:
         if self._refusal:
             raise ConnectionError(self._refusal)
         await self._check_present()
+
+    @property
+    def limit(self) -> int:
+        """Bytes of the largest body that a frame of the connection has room for."""
+        return int(self._client.frame_max) - _FRAME_OVERHEAD - _MESSAGE_OVERHEAD - _HEADERS_BYTES
 
     async def close(self) -> None:
         """Disconnect."""

@@ -161,11 +161,15 @@ class RegionLogFollower(RegionFollower):
         return self._cursor.epoch == _EPOCH_OF_LOG + change.epoch
 
     def _event_of(self, change: PublishedChange) -> Event:
+        """The event of a state. An entity whose message is a marker exists, and is here as it was."""
         if change.exists:
             self._require_no_loop(change.id)
         if self._ids is not None:
             found = self._ids.setdefault(change.kind, set())
             (found.add if change.exists else found.discard)(change.id)
+        if change.is_marker:
+            why = f"{change.kind} {change.id!a} is too large for the log of the region: read it by REST"
+            return self._make.undecodable(self._log.message, msgspec.json.encode({"id": change.id}), why)
         seq = change.seq
         if change.change == SNAPSHOT and change.previous_seq is not None:
             seq = change.previous_seq

@@ -16,6 +16,7 @@ from keystoneauth1 import adapter, noauth, session
 from keystoneauth1.identity import v3
 
 from watcher_sync.client import Client, Forbidden, NotFound, UnexpectedResponse
+from watcher_sync.client.errors import OversizedAnswer
 from watcher_sync.client.transport import SuccessResponse, Transport
 from watcher_sync.sources.federation.options import RegionSettings
 from watcher_sync.sources.federation.states import RegionDocument, decode_document
@@ -112,7 +113,7 @@ class Region:
         :param path: of the list.
         :raises ClientError: the list is not complete.
         """
-        return self._pages(path, {"limit": self._settings.page_size})
+        return self._pages(path, self._settings.page_size)
 
     def changes(self, since: int, epoch: str = "") -> RegionChanges:
         """The present states of what changed after a sequence.
@@ -121,14 +122,23 @@ class Region:
         :raises Gone: the region's journal does not have this position, or is of another epoch.
         :raises ClientError: the region does not answer, or refuses.
         """
-        query = {"since": since, "limit": _MAX_CHANGED, "epoch": epoch or None}
-        answer = self._transport.request("GET", "/v1/states", query=query)
+        answer = self._request("/v1/states", _MAX_CHANGED, {"since": since, "epoch": epoch or None})
         return msgspec.structs.replace(answer.read(RegionChanges), epoch=answer.epoch)
 
-    def _pages(self, path: str, query: dict[str, Any]) -> Iterator[RegionPage]:
+    def _request(self, path: str, limit: int, query: dict[str, Any]) -> SuccessResponse:
+        """A list of at most so many entities, and of fewer where they are too large for one answer."""
+        while True:
+            try:
+                return self._transport.request("GET", path, query={**query, "limit": limit})
+            except OversizedAnswer:
+                if limit == 1:
+                    raise
+                limit //= 2
+
+    def _pages(self, path: str, limit: int) -> Iterator[RegionPage]:
         marker: str | None = None
         while True:
-            answer = self._transport.request("GET", path, query={"versions": True, "marker": marker, **query})
+            answer = self._request(path, limit, {"versions": True, "marker": marker})
             page, marker = _decoded(path, answer)
             yield page
             if marker is None:

@@ -55,6 +55,18 @@ def test_the_size_that_the_caller_sets_is_that_of_every_page(service):
     assert sizes(service) == [30, 30, 30]
 
 
+def test_a_page_of_events_that_are_too_large_together_is_halved_until_it_fits(service, monkeypatch):
+    service.topic.publish(400)
+    most = len(page_of(service, 5, 30))
+    monkeypatch.setattr("watcher_sync.client.watch.harvester._MAX_PAGE_BYTES", most)
+    assert harvested(service) == list(range(6, 401))
+    assert set(sizes(service)) == {100, 50, 25}
+    monkeypatch.setattr("watcher_sync.client.watch.harvester._MAX_PAGE_BYTES", 10)
+    with pytest.raises(HarvestFailed, match="more than 10 bytes"):
+        harvested(service)
+    assert sizes(service)[-1] == 1
+
+
 def test_small_pages_follow_after_a_large_one_that_failed(service):
     service.topic.publish(400)
     events = RestHarvester(service.url, "t").harvest(SELF_LINK, 5, "x")

@@ -53,7 +53,7 @@ class FileOutlet(Outlet):
         if self._file is None:
             raise OutletError("the file is not open")
         try:
-            self._file.writelines(self.encode(change) + b"\n" for change in changes)
+            self._file.writelines(change.body + b"\n" for change in changes)
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as exc:
