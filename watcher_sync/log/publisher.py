@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import math
 import os
 import socket
 import threading
@@ -48,6 +49,8 @@ _CURSOR_SECONDS: Final = 1.0
 """Between two writes of a cursor that moves."""
 _IDLE_SECONDS: Final = 5.0
 """Between two writes of one that does not move, which show that the publisher runs."""
+_VERIFY_SECONDS: Final = 5.0
+"""Between two verifications of the log, also while nothing is published."""
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 10.0
 """Shorter than ``[monitoring] stale_after``, so that an outlet that fails does not count as gone."""
@@ -145,17 +148,19 @@ class OutletPublisher:
         self._cursor = self._new_cursor(known)
         durable = {} if known is None else {outlet.partition: LogPosition(known.epoch, known.published_seq)}
         found = outlet.open(durable).get(outlet.partition)
-        place = None if known is None else self._place(known, found)
+        place = None if known is None or outlet.lacks_snapshot else self._place(known, found)
         try:
             if found is not None:
                 self._logs.require_continued(found)
             if place is None:
-                self._publish_snapshot(
-                    "the log has none" if found is None else "the log has another selection or epoch"
-                )
+                self._publish_snapshot(_why_snapshot(outlet, found))
             else:
                 self._begin(place, found or place)
+            verified_at = -math.inf
             while not self._stopping.is_set():
+                if self._monotonic() - verified_at >= _VERIFY_SECONDS:
+                    outlet.verify()
+                    verified_at = self._monotonic()
                 self._publish_next()
         except (JournalPurged, HistoryChanged) as exc:
             # The next round begins with a snapshot, because the cursor has no epoch.
@@ -324,6 +329,12 @@ class OutletPublisher:
             self._write(msgspec.structs.replace(cursor, state=state, detail=detail, since=since, updated_at=now))
         except WatcherSyncError as exc:
             LOG.debug("outlet %s: the state was not written: %s", self._outlet.name, exc)
+
+
+def _why_snapshot(outlet: Outlet, found: LogPosition | None) -> str:
+    if found is None:
+        return "the log has none"
+    return "a new reader needs one" if outlet.lacks_snapshot else "the log has another selection or epoch"
 
 
 def _batches(changes: Iterable[LogChange]) -> Iterable[list[LogChange]]:

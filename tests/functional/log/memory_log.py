@@ -42,6 +42,8 @@ class MemoryLog:
         """So many calls fail next, of which every second one has published before it fails."""
         self.is_down = False
         self.fails_to_close = False
+        self.is_damaged = False
+        """A verification fails once, and the next open says that a new reader needs a snapshot."""
         self.refused = 0
         """Calls of a publisher after which another one has published."""
         self.gate = threading.Event()
@@ -125,6 +127,7 @@ class MemoryOutlet(Outlet):
 
     def open(self, position: LogPositions) -> LogPositions:
         self.opened.append(position)
+        self.lacks_snapshot, self.log.is_damaged = self.log.is_damaged, False
         self._length = len(self.log.changes)
         last = self.log.changes[-1] if self._length else None
         if last is None or last.change in (base.SNAPSHOT, base.SNAPSHOT_BEGIN):
@@ -137,6 +140,10 @@ class MemoryOutlet(Outlet):
         return (
             {} if changes[-1].change in (base.SNAPSHOT, base.SNAPSHOT_BEGIN) else {self.partition: changes[-1].position}
         )
+
+    def verify(self) -> None:
+        if self.log.is_damaged:
+            raise OutletError("the log is damaged")
 
     def close(self) -> None:
         self._length = -1
@@ -169,15 +176,23 @@ class Process:
         self._publishers: list[OutletPublisher] = []
 
     def publisher(self, log: MemoryLog, name: str = NAME, **options: Any) -> OutletPublisher:
-        """A publisher that runs."""
+        """A publisher on a log in memory, which runs."""
         conf = configured(**options)
         if name != NAME:
             opts.register_outlet(conf, name, [])
+        return self.publish_on(MemoryOutlet(name, conf, log), conf)
+
+    def publish_on(self, outlet: Outlet, conf: cfg.ConfigOpts) -> OutletPublisher:
+        """A publisher that runs.
+
+        :param conf: has the options of what the outlet publishes.
+        """
+        name = outlet.name
         lease = EngineLease(
             self.store.database, self.store.tables, f"outlet:{name}", seconds=self._seconds, holder=self._holder
         )
         publisher = OutletPublisher(
-            MemoryOutlet(name, conf, log),
+            outlet,
             "memory",
             OutletSelection(name, conf, self.store.kinds),
             PublisherLease(lease, name),
