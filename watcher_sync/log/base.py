@@ -130,8 +130,8 @@ class Outlet(abc.ABC):
     """
 
     options: ClassVar[list[cfg.Opt]] = []
-    lacks_snapshot = False
-    """Whether a new reader needs a snapshot, though the log has a position. :meth:`open` sets it."""
+    lacks_snapshot: bool = False
+    """Set by :meth:`open`: a new reader needs a snapshot, although the log has a position."""
     limit_names: ClassVar[str] = "its limit of a message"
 
     def __init__(self, name: str, conf: cfg.ConfigOpts) -> None:
@@ -166,6 +166,16 @@ class Outlet(abc.ABC):
         :returns: what is durable now. In a snapshot, nothing is until its end.
         :raises OutletDeposed: another publisher has published.
         :raises OutletError: it is not known how many are durable.
+        """
+
+    def verify(self) -> None:  # noqa: B027 - a log may have nothing to check
+        """Check that the log still has what was published, for a reader that begins now, too.
+
+        It is called after :meth:`open` and then every few seconds, never during :meth:`publish`. The framework opens
+        the outlet again after an error. It ends within a bounded time.
+
+        :raises OutletDeposed: another publisher has published.
+        :raises OutletError: something is missing.
         """
 
     @abc.abstractmethod

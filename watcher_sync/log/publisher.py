@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import math
 import os
 import socket
 import threading
@@ -52,6 +53,8 @@ _CURSOR_SECONDS: Final = 1.0
 """Between two writes of a cursor that moves."""
 _IDLE_SECONDS: Final = 5.0
 """Between two writes of one that does not move, which show that the publisher runs."""
+_VERIFY_SECONDS: Final = 5.0
+"""Between two verifications of the log, also while nothing is published."""
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 10.0
 """Shorter than ``[monitoring] stale_after``, so that an outlet that fails does not count as gone."""
@@ -159,7 +162,11 @@ class OutletPublisher:
                 self._publish_snapshot(place, found)
             else:
                 self._begin(place, found or place)
+            verified_at = -math.inf
             while not self._stopping.is_set():
+                if self._monotonic() - verified_at >= _VERIFY_SECONDS:
+                    outlet.verify()
+                    verified_at = self._monotonic()
                 self._publish_next()
         except (JournalPurged, HistoryChanged) as exc:
             # The next round begins with a snapshot, because the cursor has no selection.

@@ -10,6 +10,7 @@
 ``json``               strict JSON, decoded fast
 ``kubernetes``         partial structs of Kubernetes objects
 ``limits``             limits of lengths and numbers in the model
+``log_streams``        what the two streams of a log on JetStream are to each other
 ``request_contexts``   the request context or the initiator of a notification
 ``standard_webhooks``  secrets and signatures of webhooks
 ``watch``              the watch stream's messages, wire-compatible with the Axway dialect

@@ -42,10 +42,12 @@ class MemoryLog:
         """So many calls fail next, of which every second one has published before it fails."""
         self.is_down = False
         self.fails_to_close = False
-        self.lacks_snapshot = False
-        """Whether a new reader needs one: until it has been published."""
         self.limit: int | None = None
         """Bytes of the largest message that it takes."""
+        self.is_damaged = False
+        """A verification fails once, and the next open says that a new reader needs a snapshot."""
+        self.lacks_snapshot = False
+        """Whether a new reader needs one: until it has been published."""
         self.refused = 0
         """Calls of a publisher after which another one has published."""
         self.gate = threading.Event()
@@ -131,7 +133,8 @@ class MemoryOutlet(Outlet):
     def open(self, position: LogPositions) -> LogPositions:
         self.opened.append(position)
         self._length, self.limit = len(self.log.changes), self.log.limit
-        self.lacks_snapshot = self.log.lacks_snapshot
+        self.lacks_snapshot = self.log.lacks_snapshot or self.log.is_damaged
+        self.log.is_damaged = False
         last = self.log.changes[-1] if self._length else None
         if last is None:
             return {}
@@ -146,6 +149,10 @@ class MemoryOutlet(Outlet):
         return (
             {} if changes[-1].change in (base.SNAPSHOT, base.SNAPSHOT_BEGIN) else {self.partition: changes[-1].position}
         )
+
+    def verify(self) -> None:
+        if self.log.is_damaged:
+            raise OutletError("the log is damaged")
 
     def close(self) -> None:
         self._length = -1
@@ -185,7 +192,7 @@ class Process:
         self._publishers: list[OutletPublisher] = []
 
     def publisher(self, log: MemoryLog, name: str = NAME, **options: Any) -> OutletPublisher:
-        """A publisher that runs."""
+        """A publisher on a log in memory, which runs."""
         conf = configured(**options)
         if name != NAME:
             opts.register_outlet(conf, name, [])

@@ -114,7 +114,7 @@ def test_the_model_has_the_last_state_and_neither_what_was_deleted_nor_what_a_sn
     assert cluster.model(topic) == {"instance/a": "e1:9", "instance/e": "e1:9", "instance/f": "e1:10"}
 
 
-def test_the_next_publisher_gets_the_position_of_the_last_change_and_none_in_half_a_snapshot(
+def test_the_next_publisher_gets_the_last_position_and_whether_it_is_in_a_snapshot(
     cluster: MockCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topics, "_FIRST_STEP", 1)  # the last record is then the marker of a transaction
@@ -123,7 +123,7 @@ def test_the_next_publisher_gets_the_position_of_the_last_change_and_none_in_hal
     publish(first, changes(1, 500))
     assert second.open({PARTITION: at(3)}) == {PARTITION: at(500)}
     publish(second, snapshot(600, ["a"], epoch="e2")[:2])
-    assert first.open({PARTITION: at(3)}) == {}
+    assert first.open({PARTITION: at(3)}) == {PARTITION: at(600, "e2")._replace(is_in_snapshot=True)}
     publish(first, snapshot(700, ["a"], epoch="e2"))
     assert second.open({}) == {PARTITION: at(700, "e2")}
     first.close()

@@ -150,11 +150,57 @@ def test_a_model_without_a_whole_snapshot_makes_the_next_open_ask_for_one(make: 
     outlet.close()
     wait_until(lambda: log.state(log.model_name).last_seq == 4)
     log.client.do(log.client.js.purge_stream(log.model_name, seq=3))
-    assert outlet.open({"north": at(2)}) == {}
+    assert outlet.open({"north": at(2)}) == {"north": at(2)}
+    assert outlet.lacks_snapshot
     publish(outlet, snapshot(2, "a", "b"))
     outlet.close()
+    assert outlet.open({"north": at(2)}) == {"north": at(2)}
+    assert not outlet.lacks_snapshot
     log.client.delete_stream(log.model_name)
-    assert outlet.open({"north": at(2)}) == {}
+    assert outlet.open({"north": at(2)}) == {"north": at(2)}
+    assert outlet.lacks_snapshot
+
+
+def test_a_model_that_lost_a_message_of_its_snapshot_is_emptied_and_the_limits_are_named(
+    make: Make, log: LogReader
+) -> None:
+    outlet = make(max_bytes=1_000_000)
+    outlet.open({})
+    parts = snapshot(1, "a", "b", "c")
+    outlet.publish(parts[:-1])
+    wait_until(lambda: log.state(log.model_name).last_seq == 4)
+    log.client.do(log.client.js.delete_msg(log.model_name, 3))
+    outlet.publish(parts[-1:])
+    problem = rf"{log.model_name} has 4 messages, and its snapshot had 5: .* max_bytes is 1000000"
+    with pytest.raises(OutletError, match=problem):
+        wait_until(outlet.verify)  # it returns nothing
+    assert log.model() == {}
+    assert outlet.open({}) == {"north": at(1)}
+    assert outlet.lacks_snapshot
+
+
+def test_a_verification_names_what_is_wrong_with_the_streams(make: Make, log: LogReader) -> None:
+    outlet = make()
+    outlet.open({})
+    outlet.publish([*snapshot(1, "a"), change(2)])
+    outlet.verify()
+    log.client.delete_stream(log.model_name)
+    with pytest.raises(OutletError, match=f"the stream {log.model_name} does not exist"):
+        outlet.verify()
+    log.client.do(log.client.js.purge_stream(log.name))
+    assert outlet.open({}) == {}  # nothing has the last message
+    outlet.publish([*snapshot(2, "a"), change(3)])
+    outlet.verify()
+    wait_until(lambda: log.state(log.model_name).last_seq == log.state().last_seq)
+    log.client.do(log.client.js.purge_stream(log.model_name))
+    with pytest.raises(OutletError, match=f"the stream {log.model_name} lacks a snapshot"):
+        outlet.verify()
+    log.client.publish(b"foreign", subject=f"{log.name}.north.instance.a")
+    with pytest.raises(OutletDeposed, match=f"the stream {log.name} ends at 9, not at 8"):
+        outlet.verify()
+    log.client.do(log.client.js.update_stream(log.config().evolve(max_msgs_per_subject=3)))
+    with pytest.raises(OutletError, match="max_msgs_per_subject is 3"):
+        outlet.verify()
 
 
 def test_a_message_of_another_program_makes_the_next_open_ask_for_a_snapshot(make: Make, log: LogReader) -> None:

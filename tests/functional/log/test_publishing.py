@@ -353,6 +353,25 @@ def test_an_outlet_that_raises_when_it_is_closed_is_opened_again(store: Store, c
     assert log.seqs() == [2, 3]
 
 
+@pytest.mark.parametrize("is_busy", [False, True], ids=["idle", "busy"])
+def test_a_log_that_is_damaged_gets_a_new_snapshot_also_while_nothing_changes(
+    store: Store, cloud: Cloud, log: MemoryLog, monkeypatch: pytest.MonkeyPatch, is_busy: bool
+) -> None:
+    monkeypatch.setattr("watcher_sync.log.publisher._VERIFY_SECONDS", 0.02)
+    cloud.write(instance(1, state="active"))
+    with publishing(store, log) as publisher:
+        wait_until(lambda: log.snapshots() == 1)
+        log.is_damaged = True
+        while is_busy and log.snapshots() == 1:
+            cloud.write(instance(1, state=f"{len(log.changes)}"))
+        wait_until(lambda: log.snapshots() == 2)
+        head = cloud.write(instance(1, state="last"))
+        wait_for_seq(log, head)
+        assert publisher.stats.failures == 1
+    assert log.model() == cloud.rows()
+    assert log.snapshots() == 2
+
+
 def test_one_of_two_processes_publishes_and_the_other_takes_over(store: Store, cloud: Cloud, log: MemoryLog) -> None:
     cloud.write(instance(1, state="active"))
     first, second = Process(store, holder="first"), Process(store, holder="second", seconds=1.0)

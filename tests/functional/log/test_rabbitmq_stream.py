@@ -106,7 +106,7 @@ def test_a_consumer_of_amqp_reads_each_change_in_order(node: RabbitMQStreamNode,
     assert len(found) == 25
 
 
-def test_the_next_publisher_gets_the_position_of_the_last_change_and_none_in_half_a_snapshot(
+def test_the_next_publisher_gets_the_last_position_and_whether_it_is_in_a_snapshot(
     node: RabbitMQStreamNode, stream: str
 ) -> None:
     outlet = outlet_for(node, stream)
@@ -115,7 +115,7 @@ def test_the_next_publisher_gets_the_position_of_the_last_change_and_none_in_hal
     for _ in range(3):  # each opening leaves a mark, and the change is further back
         assert outlet.open({PARTITION: at(3)}) == {PARTITION: at(500)}
     publish(outlet, snapshot(600, ["a"], epoch="e2")[:2])
-    assert outlet.open({PARTITION: at(3)}) == {}
+    assert outlet.open({PARTITION: at(3)}) == {PARTITION: at(600, "e2")._replace(is_in_snapshot=True)}
     publish(outlet, snapshot(700, ["a"], epoch="e2"))
     assert outlet.open({}) == {PARTITION: at(700, "e2")}
     outlet.close()

@@ -11,13 +11,14 @@
 
 It needs nats-py and msgspec, and neither the API nor the database of what publishes.
 
-``consumer``  A pull consumer of one stream: overlapping requests, heartbeats, losses
-``entries``   ``LogEntry``: one change, or a part of a snapshot, as a typed struct
-``follower``  The thread that reads the streams in order, and connects again
-``messages``  The decoding of a message, in both formats
-``reader``    ``LogReader``: the iterator
-``servers``   The connection to one of the servers of a cluster
-``stored``    Single messages of a stream
+``consumer``       A pull consumer of one stream: overlapping requests, heartbeats, losses
+``current_model``  Whether the stream of the current model can be read
+``entries``        ``LogEntry``: one change, or a part of a snapshot, as a typed struct
+``follower``       The thread that reads the streams in order, and connects again
+``messages``       The decoding of a message, in both formats
+``reader``         ``LogReader``: the iterator
+``servers``        The connection to one of the servers of a cluster
+``stored``         Single messages of a stream
 """
 
 from watcher_sync.client.log.entries import LogEntry, LogReading

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -82,10 +82,11 @@ class LogConsumer:
             self._is_over, self._error = True, error
             self._wake.set()
 
-    async def run(self, stream: str, first: int) -> None:
+    async def run(self, stream: str, first: int, check: Callable[[], Awaitable[None]]) -> None:
         """Receive the messages of a stream until :meth:`end`.
 
         :param first: the sequence to begin with.
+        :param check: is called once, when the server has the consumer; it raises if that is one of another stream.
         :raises Exception: with which it was ended.
         :raises nats.errors.Error: the connection is gone, or the stream.
         """
@@ -97,6 +98,7 @@ class LogConsumer:
             mem_storage=True,
         )
         consumer = await self._js.add_consumer(stream, config)
+        await check()
         inbox = self._client.new_inbox()
         subscription = await self._client.subscribe(
             inbox, cb=self._receive, pending_msgs_limit=0, pending_bytes_limit=0

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The thread that reads a log from JetStream in order: the current model, then each message of the changes once.
 
-The stream of the model mirrors that of the changes, with the last message of each subject and the same sequences. So
-the model is read from the begin of the last snapshot up to a sequence, and the changes after it.
+The model has the last message of each subject, with the sequences of the changes. It is read from the begin of the last
+snapshot on, and the changes after it.
 
 A message that is not the next means that messages were discarded. The model is then read again, as after a stream
-that went back in time.
+that went back in time. The log counts as away while the model is needed and is no whole copy.
 
 A follower of states reads what waits from the model: each entity arrives once. Then it reads the changes, because a
 mirror may be late.
@@ -29,6 +29,7 @@ from nats.js.client import JetStreamContext
 
 from watcher_sync.backoff import Backoff
 from watcher_sync.client.log.consumer import LogConsumer, LogLost
+from watcher_sync.client.log.current_model import ANY, BEGIN, END, MODEL_SUFFIX, CurrentModel, find_model
 from watcher_sync.client.log.servers import Connect, close, end_tasks
 from watcher_sync.client.log.stored import label_of, last_message, message_at
 
@@ -39,12 +40,6 @@ PURGED: Final = "purged"
 REPLACED: Final = "replaced"
 """The stream has another message at the position: it was created again, or went back in time."""
 
-MODEL_SUFFIX: Final = "-model"
-
-_BEGIN: Final = "._snapshot.begin"
-_END: Final = "._snapshot.end"
-_ANY: Final = "*.>"
-"""All subjects. For ``>`` alone, a server has no last message if the stream's last one has expired."""
 _IN_SNAPSHOT: Final = ("snapshot_begin", "snapshot")
 """Changes whose message is never a position."""
 _TIMEOUT_SECONDS: Final = 5
@@ -126,21 +121,14 @@ class LogFollower:
         """The sequence of the last message that arrived or is not wanted."""
         self._last: Msg | None = None
         """The message at the cursor; None: it is in the model only."""
-        self._model_end: int | None = None
-        """The last sequence of the model that is wanted; None: the changes are being read."""
-        self._model_tail = 0
-        """Where the changes continue the model. What it had between has expired."""
-        self._is_complete = False
-        """Whether the publisher has ended the snapshot that the model begins with."""
+        self._model: CurrentModel | None = None
+        """The model that is being read first; None: the changes are."""
         self._settles_at: int | None = None
         """The changes up to this sequence make the model whole."""
         self._is_whole = True
         """Whether what was received up to the cursor is a whole model: not within a snapshot."""
         self._states_end = 0
-        """The last sequence of the model that a follower of states reads before the changes.
-
-        After the loss of a node, a server may copy nothing into the model for most of a minute.
-        """
+        """The last sequence of the model that a follower of states reads before the changes."""
         self._reason: str | None = None
         """Why the model is to be read first; None: only if the stream does not continue."""
         self._consumer: LogConsumer | None = None
@@ -245,32 +233,27 @@ class LogFollower:
         :raises nats.errors.Error, OSError, LogLost, _ModelNeeded: what is.
         """
         info = await js.stream_info(self._stream)
-        model = await js.stream_info(self._model_stream)
-        self._reason = self._reason or await self._objection(js, info, model)
+        self._reason = self._reason or await self._objection(js, info)
         if self._reason is not None:
-            await self._begin_model(js, info, model, self._reason)
-        if self._model_end is not None:
-            if self._model_end > self._cursor:
-                await self._consume(client, js, self._model_stream, self._take_entity)
-            await self._end_model(js)
+            await self._begin_model(js, self._reason)
+        if self._model is not None:
+            await self._read_model(client, js, self._model.last, self._take_entity)
+            await self._end_model(js, self._model)
         while True:
             if self._states and self._is_whole:
-                last = await last_message(js, self._model_stream, _ANY)
-                self._states_end = (last.seq or 0) if last is not None else 0
-                if self._states_end > self._cursor:
-                    await self._consume(client, js, self._model_stream, self._take_state)
+                await self._read_states(client, js)
             await self._consume(client, js, self._stream, self._take_change)
 
-    async def _objection(self, js: JetStreamContext, info: StreamInfo, model: StreamInfo) -> str | None:
+    async def _objection(self, js: JetStreamContext, info: StreamInfo) -> str | None:
         """Why the reading cannot continue where it was; None: it can."""
         if self._created is None:
             return await self._resume(js, info) if self._places else NO_POSITION
         if info.created != self._created:
             return REPLACED
-        if self._is_behind(info.state.last_seq, self._cursor if self._model_end is None else 0):
+        if self._model is not None:
+            return None if (await find_model(js, self._stream)).continues(self._model) else REPLACED
+        if self._is_behind(info.state.last_seq, self._cursor):
             return REPLACED
-        if self._model_end is not None:
-            return REPLACED if self._is_behind(model.state.last_seq, self._model_end) else None
         if self._last is None:
             # Changes show a gap themselves, but states do not: a deletion may have expired.
             return PURGED if self._states and info.state.first_seq > self._cursor + 1 else None
@@ -301,32 +284,53 @@ class LogFollower:
         newest = max(sequence for _, _, sequence in self._places)
         return REPLACED if was_replaced or self._is_behind(info.state.last_seq, newest) else PURGED
 
-    async def _begin_model(self, js: JetStreamContext, info: StreamInfo, model: StreamInfo, reason: str) -> None:
-        """:raises nats.errors.Error, LogLost: there is no model yet, or the changes do not continue it."""
-        if model.state.last_seq + 1 < info.state.first_seq:
-            raise LogLost(f"{self._model_stream} lacks messages that {self._stream} has discarded")
-        last = await last_message(js, self._model_stream, _ANY)
-        base = last.subject.rsplit(".", 2)[0] if last is not None and last.subject else ""
-        begin = await last_message(js, self._model_stream, base + _BEGIN)
-        if last is None or begin is None:
-            raise LogLost(f"{self._model_stream} has no snapshot yet")
-        end = await last_message(js, self._model_stream, base + _END)
-        self._cursor = begin.seq or 0
-        self._model_end = max(last.seq or 0, self._cursor)
-        self._model_tail = max(model.state.last_seq, self._model_end)
-        self._is_complete = end is not None and self._cursor < (end.seq or 0) <= self._model_end
-        self._settles_at = self._last = None
+    async def _begin_model(self, js: JetStreamContext, reason: str) -> None:
+        """:raises nats.errors.Error, LogLost: there is no whole model."""
+        self._model = model = await find_model(js, self._stream)
+        self._cursor, self._created = model.begin, model.created
+        self._settles_at = self._last = self._reason = None
         self._is_whole = False
-        self._created, self._reason = info.created, None
-        self._put(ModelBegins(begin.data or b"", reason))
+        self._put(ModelBegins(model.begin_data, reason))
 
-    async def _end_model(self, js: JetStreamContext) -> None:
-        model = await js.stream_info(self._model_stream)
-        change = await last_message(js, self._stream, _ANY)  # the model may be late
-        self._cursor, self._model_end = self._model_tail, None
-        if self._is_complete:
-            self._settles_at = max(model.state.last_seq, (change.seq if change is not None else None) or 0)
+    async def _end_model(self, js: JetStreamContext, model: CurrentModel) -> None:
+        """:raises nats.errors.Error, LogLost, _ModelNeeded: what was read is no whole model."""
+        now = await find_model(js, self._stream)
+        if now.created != self._created or not now.continues(model):
+            raise _ModelNeeded(REPLACED)
+        change = await last_message(js, self._stream, ANY)  # the model may be late
+        self._cursor, self._model = model.tail, None
+        if model.is_complete:
+            self._settles_at = max(now.tail, (change.seq if change is not None else None) or 0)
             self._settle()
+
+    async def _read_states(self, client: Client, js: JetStreamContext) -> None:
+        """Read what waits from the model. One that is not whole is left out: the changes have the same.
+
+        :raises _ModelNeeded: the model has lost some of it meanwhile.
+        """
+        try:
+            model = await find_model(js, self._stream)
+        except LogLost as exc:
+            self._log.debug("log %s: the changes are read without the model: %s", self._stream, exc)
+            return
+        self._states_end = model.last
+        if model.last > self._cursor:
+            await self._read_model(client, js, model.last, self._take_state)
+            with contextlib.suppress(LogLost):
+                if (await find_model(js, self._stream)).continues(model):
+                    return
+            raise _ModelNeeded(REPLACED)
+
+    async def _read_model(
+        self, client: Client, js: JetStreamContext, end: int, take: Callable[[Msg, int], None]
+    ) -> None:
+        """Receive what the model has after the cursor, up to a sequence. Its last messages may leave it meanwhile."""
+        is_whole = self._is_whole
+        while self._cursor < end and self._is_whole is is_whole:
+            await self._consume(client, js, self._model_stream, take)
+            last = await last_message(js, self._model_stream, ANY)
+            if last is None or (last.seq or 0) <= self._cursor:
+                return
 
     def _settle(self) -> None:
         if self._settles_at is not None and self._cursor >= self._settles_at:
@@ -346,19 +350,25 @@ class LogFollower:
     async def _consume(
         self, client: Client, js: JetStreamContext, stream: str, take: Callable[[Msg, int], None]
     ) -> None:
-        """Receive the messages of a stream after the cursor, until :meth:`_end`.
+        """Receive the messages of a stream after the cursor, until :meth:`_end`, or up to the end of the model.
 
         :raises LogLost, _ModelNeeded: the consumer is over.
         """
-        self._consumer = LogConsumer(client, js, self._prefix, take, self._recover, lambda: len(self._received))
-        await self._consumer.run(stream, self._cursor + 1)
+
+        async def check() -> None:
+            if (await js.stream_info(self._stream)).created != self._created:
+                raise _ModelNeeded(REPLACED)
+
+        alive = self._recover if stream == self._stream else lambda: self._end(None)
+        self._consumer = LogConsumer(client, js, self._prefix, take, alive, lambda: len(self._received))
+        await self._consumer.run(stream, self._cursor + 1, check)
 
     def _take_entity(self, message: Msg, sequence: int) -> None:
-        assert self._model_end is not None
-        if self._cursor < sequence <= self._model_end:
+        assert self._model is not None
+        if self._cursor < sequence <= self._model.last:
             self._cursor = sequence
             self._put(LogMessage(sequence, message.data, of_model=True))
-        if sequence >= self._model_end:
+        if sequence >= self._model.last:
             self._end(None)
 
     def _take_change(self, message: Msg, sequence: int) -> None:
@@ -368,17 +378,17 @@ class LogFollower:
             self._end(_ModelNeeded(PURGED))
             return
         self._pass_on(message, sequence)
-        if message.subject.endswith(_BEGIN):
+        if message.subject.endswith(BEGIN):
             self._settles_at = None
             self._set_whole(False)
-        elif message.subject.endswith(_END):
+        elif message.subject.endswith(END):
             self._set_whole(True)
         self._settle()
 
     def _take_state(self, message: Msg, sequence: int) -> None:
         if sequence > self._cursor:
             self._pass_on(message, sequence)
-            self._set_whole(not message.subject.endswith(_BEGIN))
+            self._set_whole(not message.subject.endswith(BEGIN))
         if sequence >= self._states_end:
             self._end(None)
 

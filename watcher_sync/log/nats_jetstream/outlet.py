@@ -25,6 +25,7 @@ from watcher_sync.sources.nats.connection import describe
 from watcher_sync.sources.session import NotReady
 
 _OPEN_SECONDS: Final = 60.0
+_VERIFY_SECONDS: Final = 30.0
 _MARGIN_SECONDS: Final = 10.0
 """What a call may take beyond the limit that the publisher itself observes."""
 _STOP_SECONDS: Final = 5.0
@@ -48,13 +49,13 @@ class NatsJetStreamOutlet(Outlet):
     def open(self, position: LogPositions) -> LogPositions:
         """Connect, make or verify both streams, and read the position of the last change.
 
-        What the caller knows is not used: the streams have the position, or the model must be published again.
+        What the caller knows is not used: the streams have the position.
         """
         self.close()
         self._loop = EventLoopThread(f"outlet-{self.name}")
         log = JetStreamLog(self.name, self._settings)
         last = self._run(log.open(), _OPEN_SECONDS)
-        self._log = log
+        self._log, self.lacks_snapshot = log, log.lacks_snapshot
         self.limit = log.limit
         return {} if last is None else {self.partition: last}
 
@@ -70,6 +71,12 @@ class NatsJetStreamOutlet(Outlet):
         ends_snapshot = any(change.change == SNAPSHOT_END for change in changes)
         self._run(log.publish(batches, ends_snapshot=ends_snapshot), self._settings.timeout + _MARGIN_SECONDS)
         return positions_after(changes[-1])
+
+    def verify(self) -> None:
+        """Compare both streams with each other, and with what was published."""
+        if self._log is None:
+            raise OutletError("it is not open")
+        self._run(self._log.verify(), _VERIFY_SECONDS)
 
     def close(self) -> None:
         """Disconnect."""

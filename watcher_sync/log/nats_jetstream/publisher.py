@@ -64,7 +64,8 @@ class FencedPublisher:
         self._connection = connection
         self._streams = streams
         self._timeout = timeout
-        self._last = last
+        self.last = last
+        """The sequence of the last message, as far as it is known to be stored."""
         self._inbox = ""
         self._number = 0
         self._waiting: dict[str, _Expected] = {}
@@ -91,7 +92,7 @@ class FencedPublisher:
         :raises OutletDeposed: another publisher has published, or an earlier connection of this one has.
         :raises OutletError: it is not known what is stored.
         """
-        last = self._last
+        last = self.last
         try:
             async with asyncio.timeout(self._timeout):
                 for batch in batches:
@@ -110,7 +111,7 @@ class FencedPublisher:
             raise OutletError(f"the connection is lost: {describe(self._connection.why)}")
         if self._failed:
             await self._raise_first()
-        self._last = last
+        self.last = last
         return last
 
     async def _send(self, batch: Sequence[StreamMessage], last: int) -> None:
@@ -142,7 +143,7 @@ class FencedPublisher:
     async def _raise_first(self) -> None:
         """Raise for the first failure; those after it follow from it."""
         expected, reason, is_deposed = min(self._failed)
-        if is_deposed and (last := (await self._streams.changes()).last_seq) > expected.before:
+        if is_deposed and (last := (await self._streams.changes()).state.last_seq) > expected.before:
             raise OutletDeposed(
                 f"another publisher has published: the stream's last sequence is {last}, not {expected.before}; "
                 f"the server answers ours: {reason}"

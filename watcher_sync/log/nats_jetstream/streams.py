@@ -12,8 +12,9 @@ Source: NATS JetStream wire API reference. For the event loop's thread only.
 from __future__ import annotations
 
 import base64
+import datetime
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -21,10 +22,13 @@ from watcher_sync.log.base import OutletError
 from watcher_sync.log.nats_jetstream.settings import LogStreamSpec
 from watcher_sync.sources.nats.api import JetStreamAnswer, JetStreamApi, JetStreamError
 from watcher_sync.sources.nats.stream import NANOSECONDS
+from watcher_sync.wire.log_streams import FirstMessage, LogStream, SnapshotMarkers
 
 _NO_STREAM: Final = 10059
 _STREAM_EXISTS: Final = 10058
 _NOT_FOUND: Final = 404
+_NEVER: Final = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+"""The time in an answer that has none."""
 _DUPLICATE_WINDOW: Final = NANOSECONDS
 """For as long the server remembers message ids. The fence prevents repeats, so a long time would cost memory only."""
 
@@ -37,11 +41,13 @@ class MirrorConfig(msgspec.Struct, frozen=True):
     opt_start_seq: int = 0
     opt_start_time: str = ""
     subject_transforms: Any = None
+    external: Any = None
 
 
 class LogStreamConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of a stream's configuration that the driver depends on."""
 
+    name: str = ""
     subjects: list[str] = []
     retention: str = "limits"
     discard: str = "old"
@@ -68,6 +74,7 @@ class LogStreamState(msgspec.Struct, frozen=True):
     first_seq: int = 0
     last_seq: int = 0
     """Of the last message that it had."""
+    messages: int = 0
 
 
 class LogStreamInfo(JetStreamAnswer, kw_only=True):
@@ -75,8 +82,16 @@ class LogStreamInfo(JetStreamAnswer, kw_only=True):
 
     config: LogStreamConfig = LogStreamConfig()
     state: LogStreamState = LogStreamState()
+    created: datetime.datetime = _NEVER
     made: bool = False
     """Whether it was created just now."""
+
+    @property
+    def described(self) -> LogStream:
+        """As the rules about both streams have it."""
+        state, mirror = self.state, self.config.mirror
+        copies = None if mirror is None else mirror.name
+        return LogStream(self.config.name, self.created, state.first_seq, state.last_seq, state.messages, copies)
 
     @property
     def deletion_ttl(self) -> int:
@@ -84,21 +99,10 @@ class LogStreamInfo(JetStreamAnswer, kw_only=True):
         return self.config.max_age // NANOSECONDS if self.config.allow_msg_ttl else 0
 
 
-class SnapshotMarkers(NamedTuple):
-    """The sequences of the last begin and the last end of a snapshot; 0: there is none."""
-
-    begin: int
-    end: int
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the stream has all of a snapshot."""
-        return 0 < self.begin < self.end
-
-
 class _LoggedMessage(msgspec.Struct):
     seq: int = 0
     hdrs: str = ""
+    time: datetime.datetime = _NEVER
 
 
 class _MessageAnswer(JetStreamAnswer, kw_only=True):
@@ -115,9 +119,10 @@ class LogStreams:
         self._api = api
         self._spec = spec
 
-    async def find_changes(self) -> LogStreamInfo:
+    async def find_changes(self, *, make: bool) -> LogStreamInfo:
         """The stream of changes.
 
+        :param make: whether to create a missing one, if the configuration allows it.
         :raises OutletError: it is missing, or is not fit.
         """
         spec = self._spec
@@ -129,33 +134,35 @@ class LogStreams:
             "duplicate_window": _DUPLICATE_WINDOW,
             "allow_atomic": True,  # unknown to servers before 2.12, which drop it
         }
-        info = await self._find(spec.changes, config)
+        info = await self._find(spec.changes, config if make else None)
         _require(spec.changes, wrong_with_changes(info.config, spec))
         return info
 
-    async def find_model(self) -> LogStreamInfo:
+    async def find_model(self, *, make: bool) -> LogStreamInfo:
         """The stream of the current model.
 
+        :param make: as for :meth:`find_changes`.
         :raises OutletError: it is missing, or is not fit.
         """
         spec = self._spec
-        info = await self._find(spec.model, {"mirror": {"name": spec.changes}, "max_msgs_per_subject": 1})
+        config = {"mirror": {"name": spec.changes}, "max_msgs_per_subject": 1}
+        info = await self._find(spec.model, config if make else None)
         _require(spec.model, wrong_with_model(info.config, spec))
         return info
 
-    async def changes(self) -> LogStreamState:
-        """What the stream of changes has now.
+    async def changes(self) -> LogStreamInfo:
+        """The stream of changes as it is now.
 
         :raises OutletError: the server refuses to say it.
         """
-        return (await self._info(self._spec.changes)).state
+        return await self._info(self._spec.changes)
 
-    async def model(self) -> LogStreamState:
-        """What the stream of the current model has now.
+    async def model(self) -> LogStreamInfo:
+        """The stream of the current model as it is now.
 
         :raises OutletError: the server refuses to say it.
         """
-        return (await self._info(self._spec.model)).state
+        return await self._info(self._spec.model)
 
     async def message_sizes(self) -> list[int]:
         """The ``max_msg_size`` of the streams that exist."""
@@ -175,27 +182,52 @@ class LogStreams:
                 return dict(_headers(message.hdrs))
         return None
 
-    async def snapshot_in_model(self, begin: str, end: str) -> SnapshotMarkers:
-        """Where the model has the markers of a snapshot.
+    async def snapshot_in(self, stream: str, begin: str, end: str) -> SnapshotMarkers:
+        """Where one of the streams has the markers of its last snapshot.
 
         :param begin: subject of the one, and end: of the other.
         :raises OutletError: the server refuses to say it.
         """
-        found = [await self._message(self._spec.model, {"last_by_subj": subject}) for subject in (begin, end)]
-        return SnapshotMarkers(*(message.seq if message is not None else 0 for message in found))
+        # The end first: so both are of one snapshot, or its end is the earlier one.
+        last, first = [await self._message(stream, {"last_by_subj": subject}) for subject in (end, begin)]
+        return SnapshotMarkers(first.seq if first is not None else 0, last.seq if last is not None else 0)
 
-    async def purge_model(self, before: int) -> None:
-        """Remove what the model has before a sequence.
+    async def first_of_model(self, model: LogStreamInfo) -> FirstMessage | None:
+        """The first message of the current model; None: it has none.
+
+        :raises OutletError: the server refuses to say it.
+        """
+        request = {"seq": model.state.first_seq}
+        first = await self._message(self._spec.model, request) if model.state.messages else None
+        if first is None:
+            return None
+        origin = await self._message(self._spec.changes, request)
+        return FirstMessage(first.time, origin.time if origin is not None else None)
+
+    async def purge_model(self, before: int | None = None) -> None:
+        """Remove what the model has before a sequence; None: everything.
 
         :raises OutletError: the server refuses.
         """
-        answer = await self._api.ask(f"STREAM.PURGE.{self._spec.model}", {"seq": before}, JetStreamAnswer)
+        await self._change_model("PURGE", None if before is None else {"seq": before})
+
+    async def delete_model(self) -> None:
+        """Remove the stream of the current model.
+
+        :raises OutletError: the server refuses.
+        """
+        await self._change_model("DELETE", None)
+
+    async def _change_model(self, what: str, request: dict[str, Any] | None) -> None:
+        answer = await self._api.ask(f"STREAM.{what}.{self._spec.model}", request, JetStreamAnswer)
         if answer.error is not None:
             raise _refused(self._spec.model, answer.error)
 
-    async def _find(self, name: str, config: dict[str, Any]) -> LogStreamInfo:
+    async def _find(self, name: str, config: dict[str, Any] | None) -> LogStreamInfo:
+        """:param config: to make it with; None: it must exist."""
         info = await self._api.ask(f"STREAM.INFO.{name}", None, LogStreamInfo)
-        if info.error is not None and info.error.err_code == _NO_STREAM and self._spec.create:
+        is_missing = info.error is not None and info.error.err_code == _NO_STREAM
+        if is_missing and self._spec.create and config is not None:
             request = {
                 "name": name,
                 "retention": "limits",

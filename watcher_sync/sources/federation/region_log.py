@@ -15,7 +15,8 @@ from typing import Final
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
-from watcher_sync.client.log.follower import MODEL_SUFFIX, LogFollower, ModelBegins, ModelEnds, Received
+from watcher_sync.client.log.current_model import MODEL_SUFFIX
+from watcher_sync.client.log.follower import LogFollower, ModelBegins, ModelEnds, Received
 from watcher_sync.client.log.messages import SNAPSHOT_BEGIN, SNAPSHOT_END, PublishedChange, UnknownMessage, decoded
 from watcher_sync.client.log.servers import Closed, close
 from watcher_sync.exceptions import SourceError
