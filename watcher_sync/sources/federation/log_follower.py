@@ -25,14 +25,12 @@ from watcher_sync.sources.base import Emit, IntakeClosed
 from watcher_sync.sources.federation.following import REFUSED_PAUSE_SECONDS, DeleteGuard, LoopError, RegionFollower
 from watcher_sync.sources.federation.log_options import LogSettings
 from watcher_sync.sources.federation.region_log import RegionLog, follow_log
-from watcher_sync.sources.federation.states import RegionCursor, RegionDocument
+from watcher_sync.sources.federation.states import EPOCH_OF_LOG, RegionCursor, RegionDocument
 
 LOG = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 0.2
 _BACKOFF_MAX_SECONDS: Final = 30.0
-_EPOCH_OF_LOG: Final = "log/"
-"""Before the epoch in a position. The API has other versions, so a change of the driver counts as another epoch."""
 
 
 class _Owner(msgspec.Struct):
@@ -97,9 +95,9 @@ class RegionLogFollower(RegionFollower):
 
     def _places(self) -> Sequence[tuple[str, int, int]]:
         cursor = self._cursor
-        if cursor.sequence is None or not cursor.message or not cursor.epoch.startswith(_EPOCH_OF_LOG):
+        if cursor.sequence is None or not cursor.message or not cursor.epoch.startswith(EPOCH_OF_LOG):
             return ()
-        return ((cursor.epoch.removeprefix(_EPOCH_OF_LOG), cursor.sequence, cursor.message),)
+        return ((cursor.epoch.removeprefix(EPOCH_OF_LOG), cursor.sequence, cursor.message),)
 
     def _pass_on(self, received: Sequence[Received]) -> None:
         """Emit the newest state of each entity, in the order of these states."""
@@ -139,7 +137,7 @@ class RegionLogFollower(RegionFollower):
         return (*super()._details(), self._partial_detail)
 
     def _begin(self, change: PublishedChange) -> None:
-        self._enter_epoch(_EPOCH_OF_LOG + change.epoch)
+        self._enter_epoch(EPOCH_OF_LOG + change.epoch)
         self._began = datetime.datetime.now(datetime.UTC)
         self._ids, self._partial_detail = {kind: set() for kind in self._kinds}, ""
         LOG.info("source %s: reading the model of the region", self._site.source)
@@ -158,7 +156,7 @@ class RegionLogFollower(RegionFollower):
 
     def _is_current(self, change: PublishedChange) -> bool:
         """Whether it is of the present epoch; one of another belongs to a snapshot whose begin follows."""
-        return self._cursor.epoch == _EPOCH_OF_LOG + change.epoch
+        return self._cursor.epoch == EPOCH_OF_LOG + change.epoch
 
     def _event_of(self, change: PublishedChange) -> Event:
         if change.exists:
