@@ -18,7 +18,7 @@ import msgspec
 from oslo_log import log as logging
 
 from watcher_sync.client.log.consumer import LogLost
-from watcher_sync.client.log.follower import LogMessage, Received
+from watcher_sync.client.log.follower import ModelEnds, Received
 from watcher_sync.client.log.messages import SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, PublishedChange, UnknownMessage
 from watcher_sync.events import Event
 from watcher_sync.sources.base import Emit, IntakeClosed
@@ -60,6 +60,8 @@ class RegionLogFollower(RegionFollower):
         self._began = datetime.datetime.now(datetime.UTC)
         self._partial_detail = ""
         """Why the model that was read last is no listing; empty: it is one."""
+        self._awaits_epoch = False
+        """Whether the begin of a model was no change: the next change has the epoch."""
 
     def _attempt(self) -> float:
         try:
@@ -74,7 +76,7 @@ class RegionLogFollower(RegionFollower):
             LOG.exception("source %s: unexpected error, reading the model again", self._site.source)
             self._list_again()
             self._disconnect(exc)
-        return self._backoff.failed()
+        return self._backoff.failed(self._log.message)
 
     def _follow(self) -> None:
         self._log, self._ids = RegionLog(), None  # what an error has interrupted is received again
@@ -106,7 +108,7 @@ class RegionLogFollower(RegionFollower):
             try:
                 change = self._log.change_of(each)
             except UnknownMessage as exc:
-                event = self._undecodable(each, str(exc))
+                event = self._undecodable(each, exc)
                 newest["", event.id] = event
                 continue
             if change is None:
@@ -122,7 +124,7 @@ class RegionLogFollower(RegionFollower):
                 newest.pop((change.kind, change.id), None)
                 newest[change.kind, change.id] = self._event_of(change)
         self._emit_placed(newest.values())
-        self._backoff.succeeded()
+        self._backoff.moved(self._log.message)
 
     def _emit_placed(self, events: Iterable[Event]) -> None:
         """Emit events. The last one has the position, but not within a whole model."""
@@ -140,6 +142,7 @@ class RegionLogFollower(RegionFollower):
         self._enter_epoch(EPOCH_OF_LOG + change.epoch)
         self._began = datetime.datetime.now(datetime.UTC)
         self._ids, self._partial_detail = {kind: set() for kind in self._kinds}, ""
+        self._awaits_epoch = False
         LOG.info("source %s: reading the model of the region", self._site.source)
 
     def _end(self, change: PublishedChange) -> list[Event]:
@@ -156,13 +159,16 @@ class RegionLogFollower(RegionFollower):
 
     def _is_current(self, change: PublishedChange) -> bool:
         """Whether it is of the present epoch; one of another belongs to a snapshot whose begin follows."""
+        if self._awaits_epoch:
+            self._awaits_epoch = False
+            self._enter_epoch(EPOCH_OF_LOG + change.epoch)
         return self._cursor.epoch == EPOCH_OF_LOG + change.epoch
 
     def _event_of(self, change: PublishedChange) -> Event:
         if change.exists:
             self._require_no_loop(change.id)
-        if self._ids is not None:
-            found = self._ids.setdefault(change.kind, set())
+        if self._ids is not None and change.kind in self._ids:
+            found = self._ids[change.kind]
             (found.add if change.exists else found.discard)(change.id)
         seq = change.seq
         if change.change == SNAPSHOT and change.previous_seq is not None:
@@ -172,13 +178,16 @@ class RegionLogFollower(RegionFollower):
             return self._make.deleted(
                 change.kind, change.id, self._log.message, {"*": version}, change.time, old=change.old
             )
-        body = b'{"versions":{"*":"%s"},%s' % (version.encode(), bytes(change.entity).lstrip()[1:])
+        # The last of two members with one name counts, and that is ours.
+        body = b'%s,"versions":{"*":"%s"}}' % (bytes(change.entity).rstrip()[:-1], version.encode())
         project = change.project_id if self._site.projects is None else _decode_owner(change.entity).project_id
         document = RegionDocument(change.id, self._log.message, project)
         return self._make.changed(change.kind, document, body, change.time)
 
-    def _undecodable(self, received: Received, why: str) -> Event:
-        assert isinstance(received, LogMessage)
-        if self._ids is not None:
+    def _undecodable(self, received: Received, why: UnknownMessage) -> Event:
+        assert not isinstance(received, ModelEnds)
+        if self._ids is not None or received.marker:
             self._partial_detail = f"nothing is deleted by the model of the region, it is not complete: {why}"
-        return self._make.undecodable(received.sequence, received.data, why)
+        if received.marker:
+            self._ids, self._awaits_epoch = None, received.marker == SNAPSHOT_BEGIN
+        return self._make.undecodable(received.sequence, received.data, str(why))
