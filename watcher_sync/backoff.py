@@ -38,16 +38,31 @@ class Backoff:
         """
         self.failures = 0
         """In a row."""
+        self._failed_at: float = 0
         self._first = first
         self._most = most
         self._jitter = jitter
         self._uniform = uniform
 
-    def failed(self) -> float:
-        """Count a failure. Return the seconds to wait after it."""
+    def failed(self, at: float = 0) -> float:
+        """Count a failure. Return the seconds to wait after it.
+
+        :param at: where the work failed, as a number that grows with it; see :meth:`moved`.
+        """
+        self._failed_at = at
         longest = doubled(self._first, self._most, self.failures)
         self.failures += 1
         return self._uniform(longest * (1.0 - self._jitter), longest)
+
+    def moved(self, to: float) -> bool:
+        """Count a success if the work is behind the place of the last failure; return whether that ended failures.
+
+        A reader that begins again comes to the same place, and may fail there again.
+        """
+        if not self.failures or to <= self._failed_at:
+            return False
+        self.succeeded()
+        return True
 
     def succeeded(self) -> None:
         """The next failure is the first one again."""

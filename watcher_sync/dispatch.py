@@ -31,6 +31,7 @@ from watcher_sync.model.scopes import DeclaresScopes, EntityScope
 from watcher_sync.model.view import View
 from watcher_sync.plugins import load_plugins, register_options
 from watcher_sync.wire.custom_kinds import NamedKind, parse_entries, split_name
+from watcher_sync.wire.limits import MAX_TEXT_CHARS
 
 LOG = logging.getLogger(__name__)
 
@@ -38,10 +39,6 @@ NAMESPACE = "watcher_sync.handlers"
 
 _MAX_CACHED_TYPES = 4096
 """Event types come from outside, so the cache is bounded."""
-
-
-_MAX_TYPE_LENGTH = 255
-"""Characters that a type may have, before any pattern is tried. The envelopes refuse longer ones by name."""
 
 HandlerMethod = Callable[[Event, View], Iterable[Change] | None]
 
@@ -186,7 +183,7 @@ class Dispatcher:
             return self._by_channel[channel]
         except KeyError:
             pass
-        if len(channel) > _MAX_TYPE_LENGTH:
+        if len(channel) > MAX_TEXT_CHARS:
             return None
         plugin = next((name for match, name in self._channels if match.match(channel)), None)
         entry = self._find(channel) if plugin is not None else None
@@ -198,7 +195,7 @@ class Dispatcher:
         return entry
 
     def _find(self, event_type: str) -> Entry | None:
-        if len(event_type) > _MAX_TYPE_LENGTH:
+        if len(event_type) > MAX_TEXT_CHARS:
             return None
         entry = self._exact.get(event_type)
         if entry is None:

@@ -42,3 +42,14 @@ def test_chance_takes_away_at_most_its_share_of_a_pause(jitter: float, least: fl
     assert all(least <= pause <= 4 for pause in pauses)
     assert min(pauses) <= least + 0.2
     assert max(pauses) > 3.8
+
+
+def test_a_pause_forgets_its_failures_only_behind_the_place_where_they_were() -> None:
+    backoff = Backoff(1.0, 60.0, uniform=highest)
+    assert backoff.failed(at=7) == 1
+    assert not backoff.moved(3)
+    assert not backoff.moved(7)
+    assert backoff.failed(at=7) == 2
+    assert backoff.moved(8)
+    assert not backoff.moved(9)
+    assert backoff.failed(at=9) == 1

@@ -22,11 +22,21 @@ import msgspec
 
 from watcher_sync.events import Event
 from watcher_sync.sources.base import Emit, IntakeClosed, Source
+from watcher_sync.wire.envelopes import UNDECODABLE_TYPE
+from watcher_sync.wire.limits import MAX_TEXT_CHARS
 
 JOINED_BATCHES = 4
 """Batches that share a transaction under a backlog. Fewer commits, and fewer rows: each entity is written once."""
 
 _BATCHES_IN_HAND = 2 * JOINED_BATCHES + 2
+
+
+def _named(event: Event) -> Event:
+    """The event, or an undecodable one if its type is no name. Types are keys of caches and marks, so all are short."""
+    if len(event.type) <= MAX_TEXT_CHARS and event.type.isprintable():
+        return event
+    why = f"type: {len(event.type)} characters; {MAX_TEXT_CHARS} printable ones are allowed"
+    return msgspec.structs.replace(event, type=UNDECODABLE_TYPE, undecodable=event.undecodable or why)
 
 
 class IntakeLimits(msgspec.Struct, frozen=True):
@@ -80,6 +90,8 @@ class Intake:
         def emit(events: Sequence[Event]) -> None:
             if not events:
                 return
+            if [event for event in events if len(event.type) > MAX_TEXT_CHARS or not event.type.isprintable()]:
+                events = [_named(event) for event in events]
             size = size_of(events)
             with self._changed:
                 while not self._closed and self._is_full(source, size):

@@ -40,7 +40,7 @@ def decode_cursor(text: str | None, form: type[C], read_start: Callable[[str], o
         found = msgspec.json.decode(text, type=form)
         if found.start:
             read_start(found.start)
-    except (msgspec.MsgspecError, ValueError):
+    except (ValueError, RecursionError):
         return None
     return found
 
@@ -61,6 +61,6 @@ def read_place(text: str, number: str) -> str | int | datetime.datetime:
         return value
     try:
         time = datetime.datetime.fromisoformat(text)
-    except ValueError:
+        return time.replace(tzinfo=datetime.UTC) if time.tzinfo is None else time.astimezone(datetime.UTC)
+    except (ValueError, OverflowError):
         raise ValueError(f"{text!r} is neither {FIRST}, nor {number}, nor an ISO 8601 time") from None
-    return time.replace(tzinfo=datetime.UTC) if time.tzinfo is None else time.astimezone(datetime.UTC)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
@@ -27,3 +27,12 @@ LongText = Annotated[str, msgspec.Meta(max_length=MAX_MESSAGE_CHARS)]
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 """A number of things, or an amount in the unit that the field's name ends with."""
+
+EPOCH: Final = r"[0-9A-Za-z._-]{1,64}"
+"""The form of a database's epoch, which is a part of positions; a regular expression."""
+
+Epoch = Annotated[str, msgspec.Meta(pattern=rf"\A{EPOCH}\Z")]
+"""An epoch of a database."""
+
+Seq = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""A place in a journal or a stream."""

@@ -122,9 +122,9 @@ class PublishedLog:
         self.seq += 1
         self._publish(base.DELETED, before=self.truth.pop(entity_id))
 
-    def publish_foreign(self, body: bytes, entity_id: str = "foreign") -> None:
-        """Publish a message that is no change."""
-        subject = f"{self.stream}.{PARTITION}.instance.{entity_id}"
+    def publish_foreign(self, body: bytes, entity_id: str = "foreign", *, marker: str = "") -> None:
+        """Publish a message that is no change, as that of an entity or as a marker of a snapshot."""
+        subject = f"{self.stream}.{PARTITION}." + (f"_snapshot.{marker}" if marker else f"instance.{entity_id}")
         self._dcm.do(self._dcm.js.publish(subject, body, timeout=deadline(10)))
 
     def _publish(

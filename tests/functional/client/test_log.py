@@ -20,7 +20,7 @@ from tests.functional.client.published_log import PARTITION, FollowedLog, Publis
 from tests.services.ensure import url_of
 from tests.services.servers import Server
 from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
-from watcher_sync.client.log import LogEntry, LogReader
+from watcher_sync.client.log import LogEntry, LogReader, UnknownMessage
 from watcher_sync.client.log.follower import LogFollower, ModelBegins
 from watcher_sync.client.log.servers import Closed, connector
 from watcher_sync.log import base, formats
@@ -139,6 +139,21 @@ def test_a_purged_position_begins_with_the_model_and_says_so(log: PublishedLog) 
         reader.wait_for(log)
     assert reader.reasons() == ["purged"]
     assert [entry.change for entry in reader.entries] == ["snapshot_begin", *["snapshot"] * 3, "snapshot_end"]
+
+
+def test_a_reading_goes_on_behind_a_message_that_is_no_change(log: PublishedLog) -> None:
+    log.fill(1)
+    log.snapshot()
+    wait_until(log.mirrored)
+    with LogReader([log.url], log.stream) as reader:
+        entries = reader.read(timeout=deadline(PATIENCE_SECONDS))
+        assert [next(entries).change for _ in range(3)] == ["snapshot_begin", "snapshot", "snapshot_end"]
+        log.publish_foreign(b"nonsense")
+        log.write("e-0", n=1)
+        with pytest.raises(UnknownMessage, match="the message 5 of the stream is no change") as caught:
+            next(entries)
+        assert caught.value.sequence == 5
+        assert next(entries).new == {"n": 1}
 
 
 def test_a_reader_that_lags_behind_a_purge_gets_the_model_again(log: PublishedLog) -> None:

@@ -16,6 +16,7 @@ from oslo_config import cfg
 
 from tests.functional.client.published_log import PublishedLog, published_log, writing
 from tests.services.ensure import url_of
+from tests.unit.sources.federation.odd_messages import WORST
 from tests.waiting import deadline, wait_until
 from watcher_sync.conf import opts
 from watcher_sync.events import Event
@@ -361,6 +362,48 @@ def test_a_model_with_an_undecodable_message_is_no_listing(log: PublishedLog, tm
         assert not north.listed
         log.snapshot()
         wait_until(lambda: north.listed)
+    assert north.listed == [{"e-0", "e-1"}]
+
+
+def test_the_worst_messages_are_one_undecodable_event_each_in_the_model_and_in_the_changes(
+    log: PublishedLog, tmp_path: Path
+) -> None:
+    log.fill(1)
+    log.snapshot()
+    for number, body in enumerate(WORST.values()):
+        log.publish_foreign(body, f"odd-{number}")
+    log.write("e-1", n=1)
+    log.publish_foreign(WORST["deep"], "last")
+    wait_until(log.mirrored)
+    with following(configured(tmp_path, log)) as north:
+        wait_until(lambda: set(north.model) == {"e-0", "e-1"})
+        for number, body in enumerate(WORST.values()):
+            log.publish_foreign(body, f"odd-{number}")
+            log.write("e-0", n=number)
+        log.publish_foreign(WORST["deep where nothing is read"], "last")
+        expected = sorted([*WORST.values()] * 2 + [WORST["deep"], WORST["deep where nothing is read"]])
+        wait_until(lambda: [event for event in north.events if event.data == WORST["deep where nothing is read"]][2:])
+        north.wait_for(log)
+        assert sorted(event.data for event in north.events if event.undecodable) == expected
+        assert north.source.status().reconnects == 0
+        assert not north.listed
+
+
+def test_a_log_whose_begin_is_odd_is_followed_from_there_and_listed_after_the_next_snapshot(
+    log: PublishedLog, tmp_path: Path
+) -> None:
+    log.fill(1)
+    log.snapshot()
+    log.publish_foreign(WORST["deep"], marker="begin")
+    log.write("e-1", n=1)
+    wait_until(log.mirrored)
+    with following(configured(tmp_path, log)) as north:
+        wait_until(lambda: set(north.model) == {"e-1"})
+        assert "nothing is deleted" in wait_until(lambda: north.source.status().detail)
+        assert not north.listed
+        log.snapshot()
+        wait_until(lambda: north.listed)
+    assert len([event for event in north.events if event.undecodable]) == 1
     assert north.listed == [{"e-0", "e-1"}]
 
 

@@ -63,3 +63,9 @@ def test_a_position_of_the_source_that_is_ahead_of_the_count_is_respected(store)
     assert next_epoch(store.database, store.tables, "edge") == 10
     write_cursor(store.database, store.tables, "stream", '{"next": 4}')
     assert next_epoch(store.database, store.tables, "stream") == 11
+
+
+@pytest.mark.parametrize("source", ["edge", "~epoch"])
+def test_a_stored_position_that_is_no_epoch_counts_for_none(store, source):
+    write_cursor(store.database, store.tables, source, "9" * 4400)
+    assert [next_epoch(store.database, store.tables, "edge") for _ in range(2)] == [1, 2]

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import threading
 
+import msgspec
 import pytest
 
 from tests.simulated import event
 from tests.waiting import deadline
 from watcher_sync.engine.intake import Intake, IntakeLimits
 from watcher_sync.sources.base import IntakeClosed
+from watcher_sync.storage.stored.stored_events import columns_of, event_of
 
 TEN_IN_HAND = IntakeLimits(batch_size=1)
 """The limits with which ten events of one source may be in hand."""
@@ -131,3 +133,22 @@ def test_closing_gives_back_what_was_not_taken_and_refuses_the_rest_until_it_is_
     intake.open()
     emit(events(4))
     assert ids(take(intake)) == [("a", ["event-4"])]
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "\U0001f600" * 60_000, "a\nb", "a\0", "a\ud800"])
+def test_an_event_whose_type_is_no_name_is_an_undecodable_one_with_its_data(name):
+    intake, a = Intake(IntakeLimits()), Named("a")
+    good, odd = event(1), msgspec.structs.replace(event(2), type=name, data={"n": 1})
+    intake.emitter(a)([good, odd])
+    ((_, taken),) = take(intake)
+    assert taken[0] is good
+    assert (taken[1].id, taken[1].type, taken[1].data) == (odd.id, "undecodable", {"n": 1})
+    assert "255 printable ones are allowed" in taken[1].undecodable
+    assert event_of(Row(columns_of(taken[1]))).undecodable is not None
+
+
+class Row:
+    """Columns as attributes."""
+
+    def __init__(self, columns):
+        self.__dict__.update(columns)

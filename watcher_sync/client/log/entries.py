@@ -18,6 +18,7 @@ from watcher_sync.client.log.messages import (
     SNAPSHOT,
     SNAPSHOT_BEGIN,
     SNAPSHOT_END,
+    UNREADABLE,
     PublishedChange,
     UnknownMessage,
     decoded,
@@ -77,7 +78,8 @@ class LogReading:
         self.position: dict[str, tuple[str, int, int]] = {
             partition: (place[0], place[1], place[2]) for partition, place in (position or {}).items()
         }
-        self._in_snapshot = False
+        self._is_whole: bool | None = None
+        """Whether all of a snapshot was read so far; None: none is being read, or its begin was not read."""
         self._last: PublishedChange | None = None
         """What was received last: it is the position when a snapshot of the reader ends."""
         self._last_sequence = 0
@@ -85,26 +87,36 @@ class LogReading:
     def entry(self, received: Received) -> LogEntry | None:
         """The entry of what was received; None: it has none.
 
-        :raises UnknownMessage: a message is no change.
+        A snapshot of which something is unknown has no end.
+
+        :raises UnknownMessage: a message is no change. What follows can be read.
         """
+        try:
+            return self._entry(received)
+        except UnknownMessage:
+            is_marker = not isinstance(received, ModelEnds) and received.marker
+            self._is_whole = None if is_marker or self._is_whole is None else False
+            raise
+
+    def _entry(self, received: Received) -> LogEntry | None:
         if isinstance(received, LogMessage):
-            published = decoded(received.data, received.sequence)
+            published = decoded(received.data, received.sequence, received.marker)
             self._last, self._last_sequence = published, received.sequence
-            if received.of_model:
-                return self._entity(published)
-            return self._change(published)
+            return self._entity(published) if received.of_model else self._change(published)
         if isinstance(received, ModelBegins):
-            published = decoded(received.data, 0)
-            self._in_snapshot, self._last = True, published
+            published = decoded(received.data, received.sequence, received.marker)
+            self._is_whole, self._last, self._last_sequence = True, published, received.sequence
             self.position = {name: place for name, place in self.position.items() if name == published.partition}
             return self._marker(published, SNAPSHOT_BEGIN, published.time, received.reason)
-        assert isinstance(received, ModelEnds)
-        assert self._last is not None
-        self._move(self._last)
-        return self._marker(self._last, SNAPSHOT_END, None)
+        return self._end(self._last, None) if self._last is not None else None
+
+    def _end(self, published: PublishedChange, time: datetime.datetime | None) -> LogEntry | None:
+        """The end of a snapshot; None: something of it is unknown."""
+        is_whole, self._is_whole = self._is_whole, None
+        self._move(published)
+        return self._marker(published, SNAPSHOT_END, time) if is_whole else None
 
     def _move(self, published: PublishedChange) -> None:
-        self._in_snapshot = False
         self.position = {published.partition: (published.epoch, published.seq, self._last_sequence)}
 
     def _entity(self, published: PublishedChange) -> LogEntry | None:
@@ -113,10 +125,12 @@ class LogReading:
             return None
         return self._made(published, SNAPSHOT, _NO_FIELDS, _NO_FIELDS)
 
-    def _change(self, published: PublishedChange) -> LogEntry:
+    def _change(self, published: PublishedChange) -> LogEntry | None:
+        if published.change == SNAPSHOT_END:
+            return self._end(published, published.time)
         if published.change == SNAPSHOT_BEGIN:
-            self._in_snapshot = True
-        elif not self._in_snapshot or published.change == SNAPSHOT_END:
+            self._is_whole = True
+        elif self._is_whole is None:
             self._move(published)
         return self._made(published, published.change, published.old, published.new)
 
@@ -141,8 +155,8 @@ class LogReading:
                 omitted=published.omitted,
                 position=self.position,
             )
-        except msgspec.DecodeError as exc:
-            raise UnknownMessage(f"the message {self._last_sequence} of the stream is no change: {exc}") from None
+        except UNREADABLE as exc:
+            raise UnknownMessage(self._last_sequence, exc) from None
 
     def _marker(
         self, published: PublishedChange, change: str, time: datetime.datetime | None, reason: str = ""

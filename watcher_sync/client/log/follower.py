@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import datetime
 import logging
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -30,8 +31,9 @@ from nats.js.client import JetStreamContext
 from watcher_sync.backoff import Backoff
 from watcher_sync.client.log.consumer import LogConsumer, LogLost
 from watcher_sync.client.log.current_model import ANY, BEGIN, END, MODEL_SUFFIX, CurrentModel, find_model
+from watcher_sync.client.log.messages import SNAPSHOT, SNAPSHOT_BEGIN
 from watcher_sync.client.log.servers import Connect, close, end_tasks
-from watcher_sync.client.log.stored import label_of, last_message, message_at
+from watcher_sync.client.log.stored import label_of, last_message, marker_of, message_at
 
 NO_POSITION: Final = "no_position"
 """The reader was given no position."""
@@ -40,7 +42,7 @@ PURGED: Final = "purged"
 REPLACED: Final = "replaced"
 """The stream has another message at the position: it was created again, or went back in time."""
 
-_IN_SNAPSHOT: Final = ("snapshot_begin", "snapshot")
+_IN_SNAPSHOT: Final = (SNAPSHOT_BEGIN, SNAPSHOT)
 """Changes whose message is never a position."""
 _TIMEOUT_SECONDS: Final = 5
 _MAX_DOUBTS: Final = 5
@@ -56,6 +58,8 @@ class LogMessage(NamedTuple):
     sequence: int
     data: bytes
     of_model: bool
+    marker: str = ""
+    """Which marker of a snapshot the subject names; empty: none."""
 
 
 class ModelBegins(NamedTuple):
@@ -64,6 +68,9 @@ class ModelBegins(NamedTuple):
     data: bytes
     """The message that began the last snapshot."""
     reason: str
+    sequence: int
+    """That of the message."""
+    marker: str = SNAPSHOT_BEGIN
 
 
 class ModelEnds(NamedTuple):
@@ -185,16 +192,16 @@ class LogFollower:
             self._changed.notify_all()
 
     def _put(self, received: Received) -> None:
-        self._recover()
+        self._recover(self._cursor)
         with self._changed:
             self._received.append(received)
             if len(self._received) == 1:
                 self._changed.notify_all()
 
-    def _recover(self) -> None:
+    def _recover(self, to: float = math.inf) -> None:
+        """The log answers, and was read up to a sequence, or to its end."""
         self.is_connected, self.problem = True, ""
-        if self._backoff.failures:
-            self._backoff.succeeded()
+        if self._backoff.moved(to):
             self._log.info("log %s: recovered", self._stream)
 
     async def _follow(self) -> None:
@@ -209,7 +216,7 @@ class LogFollower:
                 self._log.warning("log %s: the model is read again: %s", self._stream, exc)
             except (NatsError, OSError, LogLost) as exc:
                 self.is_connected, self.problem = False, str(exc) or type(exc).__name__
-                pause = self._backoff.failed()
+                pause = self._backoff.failed(self._cursor)
                 level = logging.WARNING if self._backoff.failures == 1 else logging.DEBUG
                 self._log.log(level, "log %s: unavailable, retrying: %s", self._stream, self.problem)
                 await asyncio.sleep(pause)
@@ -290,7 +297,7 @@ class LogFollower:
         self._cursor, self._created = model.begin, model.created
         self._settles_at = self._last = self._reason = None
         self._is_whole = False
-        self._put(ModelBegins(model.begin_data, reason))
+        self._put(ModelBegins(model.begin_data, reason, model.begin))
 
     async def _end_model(self, js: JetStreamContext, model: CurrentModel) -> None:
         """:raises nats.errors.Error, LogLost, _ModelNeeded: what was read is no whole model."""
@@ -367,7 +374,7 @@ class LogFollower:
         assert self._model is not None
         if self._cursor < sequence <= self._model.last:
             self._cursor = sequence
-            self._put(LogMessage(sequence, message.data, of_model=True))
+            self._put(LogMessage(sequence, message.data, True, marker_of(message.subject)))
         if sequence >= self._model.last:
             self._end(None)
 
@@ -394,4 +401,4 @@ class LogFollower:
 
     def _pass_on(self, message: Msg, sequence: int) -> None:
         self._cursor, self._last = sequence, message
-        self._put(LogMessage(sequence, message.data, of_model=False))
+        self._put(LogMessage(sequence, message.data, False, marker_of(message.subject)))

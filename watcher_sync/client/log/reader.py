@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from watcher_sync.client.log.entries import LogEntry, LogPlaces, LogReading
 from watcher_sync.client.log.follower import LogFollower
+from watcher_sync.client.log.messages import UnknownMessage
 from watcher_sync.client.log.servers import connector
 
 
@@ -45,8 +46,12 @@ class LogReader:
 
         :param position: of an entry of this stream, also as JSON returns it; None or empty: with the current model.
         :param timeout: seconds without an entry after which the iteration ends; None: never.
-        :raises UnknownMessage: a message of the stream is no change.
+        :raises UnknownMessage: by the iterator: a message of the stream is no change. The next call of ``next`` goes on
+            behind the message.
         """
+        return _Entries(self._read(position, timeout))
+
+    def _read(self, position: LogPlaces | None, timeout: float | None) -> Iterator[LogEntry | UnknownMessage]:
         reading = LogReading(position)
         follower = LogFollower(connector(self._servers, self._options), self._stream, list(reading.position.values()))
         follower.start()
@@ -54,7 +59,10 @@ class LogReader:
         try:
             while not self._is_closed and (received := follower.take(timeout)) is not None:
                 for each in received:
-                    entry = reading.entry(each)
+                    try:
+                        entry: LogEntry | UnknownMessage | None = reading.entry(each)
+                    except UnknownMessage as exc:
+                        entry = exc
                     if entry is not None:
                         yield entry
         finally:
@@ -65,3 +73,16 @@ class LogReader:
         self._is_closed = True
         if self._follower is not None:
             self._follower.close()
+
+
+class _Entries(Iterator[LogEntry]):
+    """An iterator that goes on after an error, as a generator cannot."""
+
+    def __init__(self, found: Iterator[LogEntry | UnknownMessage]) -> None:
+        self._found = found
+
+    def __next__(self) -> LogEntry:
+        found = next(self._found)
+        if isinstance(found, UnknownMessage):
+            raise found
+        return found

@@ -10,14 +10,22 @@ from nats.js.api import RawStreamMsg
 from nats.js.client import JetStreamContext
 from nats.js.errors import NotFoundError
 
+from watcher_sync.client.log.messages import SNAPSHOT_BEGIN, SNAPSHOT_END
+
 _POSITION_HEADER: Final = "Watcher-Sync-Position"
 _CHANGE_HEADER: Final = "Watcher-Sync-Change"
+_MARKERS: Final = {"begin": SNAPSHOT_BEGIN, "end": SNAPSHOT_END}
 
 
 def label_of(headers: Mapping[str, str] | None) -> tuple[str | None, str | None]:
     """The position and the change that a message has in its headers."""
     found = headers or {}
     return found.get(_POSITION_HEADER), found.get(_CHANGE_HEADER)
+
+
+def marker_of(subject: str) -> str:
+    """The begin or the end of a snapshot, if a subject names that; else empty."""
+    return _MARKERS.get(subject.rpartition("._snapshot.")[2], "")
 
 
 async def message_at(js: JetStreamContext, stream: str, sequence: int) -> RawStreamMsg | None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import datetime
 import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 from oslo_log import log as logging
@@ -26,7 +26,14 @@ from oslo_log import log as logging
 from watcher_sync.events import KNOWN_BEFORE, NATIVE, Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.base import Handler
-from watcher_sync.handlers.federation.naming import first_version, led, number_of, prefix_of, prefix_references
+from watcher_sync.handlers.federation.naming import (
+    MAX_EPOCHS,
+    first_version,
+    led,
+    number_of,
+    prefix_of,
+    prefix_references,
+)
 from watcher_sync.model.changes import NEVER, Change, Delete, Doubtful, Upsert, Version
 from watcher_sync.model.kinds import Entity, Kind
 from watcher_sync.model.scopes import EntityScope
@@ -49,12 +56,15 @@ _AFTER: Final = "!"
 """The lowest printable character behind a version gives one that is newer, and older than every other newer one."""
 
 
+_EpochNumber = Annotated[int, msgspec.Meta(ge=0, le=MAX_EPOCHS)]
+
+
 class _EntityState(msgspec.Struct):
     id: str
     versions: dict[str, str]
     gone: Any = False
     discovered: Any = False
-    region_epoch: int = 0
+    region_epoch: _EpochNumber = 0
     """How many times the region's database went back in time."""
 
 
@@ -68,7 +78,7 @@ class _Before(msgspec.Struct, frozen=True):
 class _DeletedEntity(msgspec.Struct):
     id: str
     versions: dict[str, str]
-    region_epoch: int = 0
+    region_epoch: _EpochNumber = 0
     old: _Before = _Before()
     """The fields before the deletion, of a region that is followed by its log."""
 
@@ -77,7 +87,7 @@ class _Listed(msgspec.Struct):
     ids: set[str]
     max_delete_percent: float = 30.0
     """The default is that of ``[reconcile] max_delete_percent``."""
-    region_epoch: int = 0
+    region_epoch: _EpochNumber = 0
 
 
 class FederationHandler(Handler):

@@ -54,6 +54,8 @@ def prefix_references(kind: Kind, prefix: str, values: dict[str, Any]) -> None:
 
 
 _DIGITS: Final = 6
+MAX_EPOCHS: Final = 10**_DIGITS - 1
+"""The greatest number that a version has room for."""
 
 
 def led(version: str, entity_id: str, number: int) -> Version:

@@ -18,21 +18,19 @@ import msgspec
 from oslo_log import log as logging
 
 from watcher_sync.client.log.consumer import LogLost
-from watcher_sync.client.log.follower import LogMessage, Received
+from watcher_sync.client.log.follower import ModelEnds, Received
 from watcher_sync.client.log.messages import SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, PublishedChange, UnknownMessage
 from watcher_sync.events import Event
 from watcher_sync.sources.base import Emit, IntakeClosed
 from watcher_sync.sources.federation.following import REFUSED_PAUSE_SECONDS, DeleteGuard, LoopError, RegionFollower
 from watcher_sync.sources.federation.log_options import LogSettings
 from watcher_sync.sources.federation.region_log import RegionLog, follow_log
-from watcher_sync.sources.federation.states import RegionCursor, RegionDocument
+from watcher_sync.sources.federation.states import EPOCH_OF_LOG, RegionCursor, RegionDocument
 
 LOG = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 0.2
 _BACKOFF_MAX_SECONDS: Final = 30.0
-_EPOCH_OF_LOG: Final = "log/"
-"""Before the epoch in a position. The API has other versions, so a change of the driver counts as another epoch."""
 
 
 class _Owner(msgspec.Struct):
@@ -62,6 +60,8 @@ class RegionLogFollower(RegionFollower):
         self._began = datetime.datetime.now(datetime.UTC)
         self._partial_detail = ""
         """Why the model that was read last is no listing; empty: it is one."""
+        self._awaits_epoch = False
+        """Whether the begin of a model was no change: the next change has the epoch."""
 
     def _attempt(self) -> float:
         try:
@@ -76,7 +76,7 @@ class RegionLogFollower(RegionFollower):
             LOG.exception("source %s: unexpected error, reading the model again", self._site.source)
             self._list_again()
             self._disconnect(exc)
-        return self._backoff.failed()
+        return self._backoff.failed(self._log.message)
 
     def _follow(self) -> None:
         self._log, self._ids = RegionLog(), None  # what an error has interrupted is received again
@@ -97,9 +97,9 @@ class RegionLogFollower(RegionFollower):
 
     def _places(self) -> Sequence[tuple[str, int, int]]:
         cursor = self._cursor
-        if cursor.sequence is None or not cursor.message or not cursor.epoch.startswith(_EPOCH_OF_LOG):
+        if cursor.sequence is None or not cursor.message or not cursor.epoch.startswith(EPOCH_OF_LOG):
             return ()
-        return ((cursor.epoch.removeprefix(_EPOCH_OF_LOG), cursor.sequence, cursor.message),)
+        return ((cursor.epoch.removeprefix(EPOCH_OF_LOG), cursor.sequence, cursor.message),)
 
     def _pass_on(self, received: Sequence[Received]) -> None:
         """Emit the newest state of each entity, in the order of these states."""
@@ -108,7 +108,7 @@ class RegionLogFollower(RegionFollower):
             try:
                 change = self._log.change_of(each)
             except UnknownMessage as exc:
-                event = self._undecodable(each, str(exc))
+                event = self._undecodable(each, exc)
                 newest["", event.id] = event
                 continue
             if change is None:
@@ -124,7 +124,7 @@ class RegionLogFollower(RegionFollower):
                 newest.pop((change.kind, change.id), None)
                 newest[change.kind, change.id] = self._event_of(change)
         self._emit_placed(newest.values())
-        self._backoff.succeeded()
+        self._backoff.moved(self._log.message)
 
     def _emit_placed(self, events: Iterable[Event]) -> None:
         """Emit events. The last one has the position, but not within a whole model."""
@@ -139,9 +139,10 @@ class RegionLogFollower(RegionFollower):
         return (*super()._details(), self._partial_detail)
 
     def _begin(self, change: PublishedChange) -> None:
-        self._enter_epoch(_EPOCH_OF_LOG + change.epoch)
+        self._enter_epoch(EPOCH_OF_LOG + change.epoch)
         self._began = datetime.datetime.now(datetime.UTC)
         self._ids, self._partial_detail = {kind: set() for kind in self._kinds}, ""
+        self._awaits_epoch = False
         LOG.info("source %s: reading the model of the region", self._site.source)
 
     def _end(self, change: PublishedChange) -> list[Event]:
@@ -158,14 +159,17 @@ class RegionLogFollower(RegionFollower):
 
     def _is_current(self, change: PublishedChange) -> bool:
         """Whether it is of the present epoch; one of another belongs to a snapshot whose begin follows."""
-        return self._cursor.epoch == _EPOCH_OF_LOG + change.epoch
+        if self._awaits_epoch:
+            self._awaits_epoch = False
+            self._enter_epoch(EPOCH_OF_LOG + change.epoch)
+        return self._cursor.epoch == EPOCH_OF_LOG + change.epoch
 
     def _event_of(self, change: PublishedChange) -> Event:
         """The event of a state. An entity whose message is a marker exists, and is here as it was."""
         if change.exists:
             self._require_no_loop(change.id)
-        if self._ids is not None:
-            found = self._ids.setdefault(change.kind, set())
+        if self._ids is not None and change.kind in self._ids:
+            found = self._ids[change.kind]
             (found.add if change.exists else found.discard)(change.id)
         if change.is_marker:
             why = f"{change.kind} {change.id!a} is too large for the log of the region: read it by REST"
@@ -178,13 +182,16 @@ class RegionLogFollower(RegionFollower):
             return self._make.deleted(
                 change.kind, change.id, self._log.message, {"*": version}, change.time, old=change.old
             )
-        body = b'{"versions":{"*":"%s"},%s' % (version.encode(), bytes(change.entity).lstrip()[1:])
+        # The last of two members with one name counts, and that is ours.
+        body = b'%s,"versions":{"*":"%s"}}' % (bytes(change.entity).rstrip()[:-1], version.encode())
         project = change.project_id if self._site.projects is None else _decode_owner(change.entity).project_id
         document = RegionDocument(change.id, self._log.message, project)
         return self._make.changed(change.kind, document, body, change.time)
 
-    def _undecodable(self, received: Received, why: str) -> Event:
-        assert isinstance(received, LogMessage)
-        if self._ids is not None:
+    def _undecodable(self, received: Received, why: UnknownMessage) -> Event:
+        assert not isinstance(received, ModelEnds)
+        if self._ids is not None or received.marker:
             self._partial_detail = f"nothing is deleted by the model of the region, it is not complete: {why}"
-        return self._make.undecodable(received.sequence, received.data, why)
+        if received.marker:
+            self._ids, self._awaits_epoch = None, received.marker == SNAPSHOT_BEGIN
+        return self._make.undecodable(received.sequence, received.data, str(why))

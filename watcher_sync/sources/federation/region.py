@@ -7,6 +7,7 @@ It uses the client of this package, as a program outside of the region would. Th
 from __future__ import annotations
 
 import datetime
+import re
 import urllib.parse
 from collections.abc import Iterator
 from typing import Any, Final
@@ -20,10 +21,12 @@ from watcher_sync.client.errors import OversizedAnswer
 from watcher_sync.client.transport import SuccessResponse, Transport
 from watcher_sync.sources.federation.options import RegionSettings
 from watcher_sync.sources.federation.states import RegionDocument, decode_document
+from watcher_sync.wire.limits import EPOCH
 from watcher_sync.wire.watch.topic_links import self_link
 
 _MAX_CHANGED: Final = 2_000
 """Entities of one answer about changes: two thirds of what the engine takes of a source at once."""
+_SHOWN: Final = 64
 _EVERYTHING: Final = {
     "group": "*",
     "kind": "*",
@@ -123,7 +126,7 @@ class Region:
         :raises ClientError: the region does not answer, or refuses.
         """
         answer = self._request("/v1/states", _MAX_CHANGED, {"since": since, "epoch": epoch or None})
-        return msgspec.structs.replace(answer.read(RegionChanges), epoch=answer.epoch)
+        return msgspec.structs.replace(answer.read(RegionChanges), epoch=_epoch_of(answer))
 
     def _request(self, path: str, limit: int, query: dict[str, Any]) -> SuccessResponse:
         """A list of at most so many entities, and of fewer where they are too large for one answer."""
@@ -158,7 +161,14 @@ def _decoded(path: str, response: SuccessResponse) -> tuple[RegionPage, str | No
         marker = msgspec.json.decode(answer["next_marker"], type=str | None)
     except (KeyError, msgspec.DecodeError) as exc:
         raise UnexpectedResponse(f"the answer of {path} is no list with versions: {exc}") from None
-    return RegionPage(entities, seq, response.epoch), marker
+    return RegionPage(entities, seq, _epoch_of(response)), marker
+
+
+def _epoch_of(response: SuccessResponse) -> str:
+    """:raises UnexpectedResponse: it is none, and a position has no room for it."""
+    if response.epoch and not re.fullmatch(EPOCH, response.epoch):
+        raise UnexpectedResponse(f"the epoch in the answer is none: {response.epoch[:_SHOWN]!a}")
+    return response.epoch
 
 
 def _adapter(settings: RegionSettings, group: Any) -> adapter.Adapter:

@@ -25,6 +25,7 @@ from watcher_sync.sources.federation.log_options import LogSettings
 from watcher_sync.sources.nats.api import JetStreamAnswer, JetStreamApi
 from watcher_sync.sources.nats.connection import NatsConnection, connect, describe
 from watcher_sync.sources.session import NotReady
+from watcher_sync.wire import json
 
 _TIMEOUT_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.2
@@ -60,22 +61,32 @@ class RegionLog:
     def __init__(self) -> None:
         self.seq = self.message = 0
         """Of the journal and of the stream: the last change."""
-        self._last: PublishedChange | None = None
 
     def change_of(self, received: Received) -> PublishedChange | None:
         """The state of an entity, or the begin or end of a whole model; None: neither.
 
         :raises UnknownMessage: it is no change.
         """
-        if isinstance(received, ModelBegins):
-            return decoded(received.data, 0)
         if isinstance(received, ModelEnds):
-            last = self._last
-            assert last is not None
-            return PublishedChange(partition=last.partition, epoch=last.epoch, seq=last.seq, change=SNAPSHOT_END)
-        change = decoded(received.data, received.sequence)
-        self._last, self.seq, self.message = change, change.seq, received.sequence
+            return PublishedChange(partition="", epoch="", seq=self.seq, change=SNAPSHOT_END)
+        change = decoded(received.data, received.sequence, received.marker)
+        _check_depth(received.data, received.sequence)
+        if isinstance(received, ModelBegins):
+            return change
+        self.seq, self.message = change.seq, received.sequence
         return change if change.kind or not received.of_model else None
+
+
+def _check_depth(message: bytes, sequence: int) -> None:
+    """Refuse what this decoder still reads, but not each of those that come after it.
+
+    :raises UnknownMessage: it is nested too deeply.
+    """
+    if message.count(b"{") + message.count(b"[") > json.MAX_DEPTH:
+        try:
+            json.decode(message, max_size=len(message))
+        except json.BadJson as exc:
+            raise UnknownMessage(sequence, exc) from None
 
 
 def list_log(settings: LogSettings, kinds: Collection[str], deadline: float) -> tuple[dict[str, set[str]], int, int]:

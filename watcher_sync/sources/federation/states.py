@@ -13,15 +13,22 @@ Pure; for any thread.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from watcher_sync.events import Event
 from watcher_sync.sources.federation.options import Site
+from watcher_sync.wire.limits import EPOCH
 
 _SEPARATOR = "@"
+
+EPOCH_OF_LOG: Final = "log/"
+"""Before the epoch in a position. The API has other versions, so a change of the driver counts as another epoch."""
+
+_EPOCH: Final = re.compile(f"(?:{EPOCH_OF_LOG})?{EPOCH}")
 
 
 class RegionCursor(msgspec.Struct, frozen=True):
@@ -61,21 +68,18 @@ class RegionCursor(msgspec.Struct, frozen=True):
 
 
 def read_cursor(text: str | None) -> RegionCursor:
-    """A stored position. A part that is no number begins with a listing."""
+    """A stored position, whatever the text is. One that is none begins with a listing."""
     parts = (text or "").split(_SEPARATOR)
     sequence, epoch, number, since, readers, message = [*parts, *[""] * 5][:6]
-    return RegionCursor(
-        int(sequence) if sequence.isdecimal() else None,
-        epoch,
-        _number(number),
-        _number(since),
-        _number(message),
-        readers,
-    )
+    count, at = _number(number, 6) or 0, _number(since) or 0
+    if epoch and not _EPOCH.fullmatch(epoch):
+        return RegionCursor(None, "", count, at)
+    return RegionCursor(_number(sequence), epoch, count, at, _number(message) or 0, readers)
 
 
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
+def _number(text: str, most: int = 18) -> int | None:
+    """A number of at most so many digits."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= most else None
 
 
 class RegionDocument(msgspec.Struct):
@@ -111,7 +115,7 @@ class EventMaker:
             self.has_foreign_project = True
             body = msgspec.json.encode({**_decode_members(body), "project_id": None})
         if self.region_epoch:
-            body = b'{"region_epoch":%d,' % self.region_epoch + body.lstrip()[1:]
+            body = b'%s,"region_epoch":%d}' % (body.rstrip()[:-1], self.region_epoch)
         return self._event(f"{self._mark}{document.seq}", kind, "changed", document.id, body, at)
 
     def deleted(

@@ -142,7 +142,7 @@ def _body_of(event: Event) -> tuple[bytes, bool]:
         body = msgspec.json.encode(data)
     except (TypeError, ValueError, RecursionError):
         return repr(data).encode("utf-8", "backslashreplace"), False
-    return body, True
+    return body, event.undecodable is None
 
 
 def _time_of(event: Event) -> datetime.datetime | None:

@@ -53,11 +53,8 @@ def next_epoch(database: sa.Engine, tables: Tables, source: str) -> int:
     with translated(), database.begin() as connection:
         # Locks the row: of two processes that count, the second one waits.
         connection.execute(sa.update(t).where(t.c.source == _COUNTER).values(position=t.c.position))
-        stored = {
-            row.source: int(row.position)
-            for row in connection.execute(sa.select(t).where(t.c.source.in_([_COUNTER, source])))
-            if row.position.isdecimal()
-        }
+        rows = connection.execute(sa.select(t).where(t.c.source.in_([_COUNTER, source])))
+        stored = {row.source: int(row.position) for row in rows if _is_epoch(row.position)}
         if _COUNTER not in stored:
             stored[_COUNTER] = _highest_epoch(connection, tables)
         epoch = max(stored.values()) + 1
@@ -83,6 +80,11 @@ def _highest_epoch(connection: sa.Connection, tables: Tables) -> int:
         stored = sa.select(sa.func.max(c.stream_epoch)).where(c.event_type.like(_EVENT_TYPES))
         highest = max(highest, connection.execute(stored).scalar() or 0)
     for (position,) in connection.execute(sa.select(tables.source_cursors.c.position)):
-        if position.isdecimal() and len(position) <= _DIGITS:
+        if _is_epoch(position):
             highest = max(highest, int(position))
     return highest
+
+
+def _is_epoch(position: str) -> bool:
+    """Whether a stored position is an epoch, and leaves room for the next one."""
+    return position.isascii() and position.isdecimal() and len(position) < _DIGITS

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pauses of a follower of a log."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import pytest
+
+from watcher_sync.client.log.follower import LogFollower, LogMessage, ModelBegins
+from watcher_sync.client.log.servers import Closed
+from watcher_sync.client.log.stored import marker_of
+
+
+async def refuse(_closed: Closed) -> NoReturn:
+    raise OSError("away")
+
+
+def test_the_begin_of_another_reading_forgets_no_failure_and_a_later_message_does() -> None:
+    follower = LogFollower(refuse, "s", [])
+    try:
+        follower._backoff.failed(at=7)
+        follower._cursor = 3
+        follower._put(ModelBegins(b"", "purged", 3))
+        assert follower._backoff.failures == 1
+        assert follower.is_connected
+        follower._cursor = 8
+        follower._put(LogMessage(8, b"", of_model=False))
+        assert follower._backoff.failures == 0
+    finally:
+        follower.start()
+        follower.close()
+
+
+@pytest.mark.parametrize(
+    ("subject", "marker"),
+    [
+        ("w.p._snapshot.begin", "snapshot_begin"),
+        ("w.p._snapshot.end", "snapshot_end"),
+        ("w.p._snapshot.other", ""),
+        ("w.p.instance.begin", ""),
+    ],
+)
+def test_a_subject_names_the_marker_of_a_snapshot(subject: str, marker: str) -> None:
+    assert marker_of(subject) == marker
