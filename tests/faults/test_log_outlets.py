@@ -37,7 +37,7 @@ _RATE = 300
 _AT_ONCE = 15
 """Changes of one commit: 20 commits a second."""
 _INSTANCES = 500
-_STREAM = "changes"
+STREAM = "changes"
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -48,7 +48,7 @@ class Follower:
     def __init__(self, *urls: str) -> None:
         self.entries: list[LogEntry] = []
         self.model: dict[tuple[str, str], object] = {}
-        self._log = LogReader(urls, stream=_STREAM)
+        self._log = LogReader(urls, stream=STREAM)
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
@@ -117,7 +117,7 @@ def jetstream(*urls: str) -> dict[str, object]:
     return {
         "outlet_bus.driver": "nats_jetstream",
         "outlet_bus.servers": ",".join(urls),
-        "outlet_bus.stream": _STREAM,
+        "outlet_bus.stream": STREAM,
         "outlet_bus.stream_mode": "create",
         "outlet_bus.replicas": len(urls),
     }
@@ -125,7 +125,7 @@ def jetstream(*urls: str) -> dict[str, object]:
 
 def is_whole(client: Dcm) -> bool:
     """Whether both streams have a leader and two replicas that are current."""
-    for stream in (_STREAM, f"{_STREAM}-model"):
+    for stream in (STREAM, f"{STREAM}-model"):
         try:
             answer = client.do(client.client.request(f"$JS.API.STREAM.INFO.{stream}", timeout=deadline(0.5)))
         except (NatsError, TimeoutError):
@@ -293,12 +293,12 @@ def test_each_change_is_in_a_stream_of_rabbitmq_once_though_the_outlet_is_killed
             "outlet_bus.driver": "rabbitmq_stream",
             "outlet_bus.transport_url": node.url,
             "outlet_bus.stream_port": node.stream_port,
-            "outlet_bus.stream": _STREAM,
+            "outlet_bus.stream": STREAM,
             "outlet_bus.stream_mode": "create",
         }
         cloud = Cloud(bare_site.store)
         head = kill_under_load(bare_site, cloud)
-        found = read(node, _STREAM, f"{cloud.cycle.model.epoch}:{head}")
+        found = read(node, STREAM, f"{cloud.cycle.model.epoch}:{head}")
     seqs = [int(headers["Watcher-Sync-Position"].rpartition(":")[2]) for headers, _ in found]
     changes = seqs[_INSTANCES + 2 :]
     assert changes == list(range(changes[0], head + 1))

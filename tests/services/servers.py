@@ -41,6 +41,9 @@ START_TIMEOUT = 180.0
 
 STOP_TIMEOUT = 60.0
 
+_SECOND_FORM = 14
+"""Since 2.14 a NATS server has a second form of reply subjects, with the domain and the account."""
+
 _MAX_CRASHES = 3
 """Starts that are repeated: a fork of a process with threads of gRPC may crash before it becomes the server."""
 
@@ -402,6 +405,17 @@ def nats_programs() -> list[str]:
     for path in found:
         distinct.setdefault(os.path.realpath(path), path)
     return list(distinct.values())
+
+
+def nats_forms() -> list[tuple[str, str]]:
+    """Each server of :func:`nats_programs` with each form of its reply subjects, as a line of its configuration."""
+    forms = []
+    for path in nats_programs():
+        version = subprocess.run([path, "--version"], check=True, capture_output=True, text=True).stdout
+        forms.append((path, ""))
+        if int(version.rpartition("v2.")[2].split(".")[0]) >= _SECOND_FORM:
+            forms.append((path, "feature_flags { js_ack_fc_v2: true }"))
+    return forms
 
 
 def _account(service: str, name: str | None) -> pwd.struct_passwd | None:

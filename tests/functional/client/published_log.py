@@ -83,6 +83,7 @@ class PublishedLog:
         self._dcm.delete_stream(self.model)
         source = StreamSource(name=self.stream, filter_subject=f"{self.stream}.{PARTITION}._snapshot.>")
         self._dcm.do(self._dcm.js.add_stream(StreamConfig(name=self.model, mirror=source, max_msgs_per_subject=1)))
+        wait_until(lambda: self.info(self.model).messages == 2)
 
     def stop_mirroring(self) -> None:
         """Remove the stream of the model, so that a reader gets nothing more of it."""

@@ -31,6 +31,7 @@ from tests.functional.sources.nats_accounts import Operator, new_seed, public_ke
 from tests.services.servers import Server, private_nats
 from tests.waiting import deadline, wait_until
 from watcher_sync.exceptions import ConfigError, SourceError
+from watcher_sync.sources.base import SourceState
 
 REFUSED = "Authorization Violation|closed the connection at the login"
 """Which of both is a matter of whether the server's reason arrives before its reset."""
@@ -147,6 +148,21 @@ def test_a_missing_permission_is_named() -> None:
         running(Engine(acks=True), server.url, user="reader", password="r") as source,
     ):
         disconnected(source, "permissions violation for publish")
+
+
+def test_a_missing_permission_to_acknowledge_is_named() -> None:
+    """No request waits for its answer, because there is none."""
+    users = """accounts { A { jetstream: enabled, users: [
+        { user: dcm, password: d },
+        { user: reader, password: r, permissions: { publish: "$JS.API.>", subscribe: "_INBOX.>" } }
+    ] } }"""
+    with (
+        stocked(users, user="dcm", password="d") as server,
+        reading(Engine(acks=True), server.url, user="reader", password="r") as source,
+    ):
+        refused = 'permissions violation for publish to "$js.ack.dcm-status.watcher-sync.'
+        wait_until(lambda: refused in source.status().detail, what="the refusal to be shown")
+        assert source.status().state is SourceState.CONNECTED
 
 
 def tls_config(folder: Path, *, verify: bool = False) -> tuple[str, trustme.CA]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from watcher_sync.sources.nats.isolation import ConnectionLosses
-from watcher_sync.sources.nats.messages import JetStreamMessage, NatsMessage, read, stored_time_of
+from watcher_sync.sources.nats.messages import JetStreamMessage, NatsMessage, read
 
 STORED_AT = 1_000_000
 
@@ -38,8 +38,3 @@ def test_the_losses_that_are_remembered_are_bounded():
     for _ in range(100_000):
         lost.add(STORED_AT + 1)
     assert lost.without(delivered(1_000)).deliveries >= 900
-
-
-@pytest.mark.parametrize("prefix", ["$JS.ACK.s.c", "$JS.ACK.domain.hash.s.c"])
-def test_the_time_is_found_in_both_forms_of_the_reply_subject(prefix):
-    assert stored_time_of(f"{prefix}.2.7.9.{STORED_AT}.3" + (".x" if "domain" in prefix else "")) == STORED_AT

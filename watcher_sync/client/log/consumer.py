@@ -163,7 +163,7 @@ class LogConsumer:
 def _numbers_of(reply: str) -> tuple[int, int, int]:
     """Of a message: its sequences in the stream and for the consumer, and how many follow.
 
-    The subject has 9 tokens, or 12 with a domain.
+    The subject has 9 tokens, or 11 and more with the domain and the account (NATS ADR-15).
     """
     tokens = reply.split(".")
     first = 5 if len(tokens) == 9 else 7

@@ -48,6 +48,11 @@ class NatsConnection(Client):
         """Why it ended; None where that is unknown."""
         return self.last_error or self.complaint
 
+    def explained(self, failure: str) -> str:
+        """A failure with the error that was reported since the last call, such as a permission that is missing."""
+        error, self.complaint = self.complaint, None
+        return failure if error is None else f"{failure} ({describe(error)})"
+
     async def listen(self, subject: str, listener: Listen) -> Subscription:
         """Subscribe: the listener gets every message, in order. What it raises goes to :meth:`complain`.
 

@@ -208,7 +208,12 @@ def test_a_slow_start_takes_one_message_at_a_time_until_one_is_below_the_limit()
 
 
 @pytest.mark.parametrize(
-    "reply", ["$JS.ACK.stream.durable.1.7.9.1.4321", "$JS.ACK.domain.hash.stream.durable.1.7.9.1.4321.random"]
+    "reply",
+    [
+        "$JS.ACK.stream.durable.1.7.9.1.4321",
+        "$JS.ACK._.hash.stream.durable.1.7.9.1.4321",
+        "$JS.ACK.domain.hash.stream.durable.1.7.9.1.4321.random",
+    ],
 )
 def test_every_message_says_how_many_are_pending(reply: str) -> None:
     pulled = Pulled()
