@@ -68,3 +68,9 @@ def test_a_change_with_a_part_that_is_no_object_is_an_error_of_the_same_kind(mem
 def test_a_reader_needs_a_list_of_servers(servers: list[str] | str) -> None:
     with pytest.raises(ValueError, match="servers: a list of at least one URL is needed"):
         LogReader(servers)
+
+
+@pytest.mark.parametrize("option", ["usr", "allow_reconnect"])
+def test_an_option_that_the_library_does_not_take_is_named(option: str) -> None:
+    with pytest.raises(TypeError, match=option):
+        next(LogReader(["nats://127.0.0.1:1"], **{option: True}).read())
