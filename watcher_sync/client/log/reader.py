@@ -46,6 +46,7 @@ class LogReader:
         :param position: of an entry of this stream, also as JSON returns it; None or empty: with the current model.
         :param timeout: seconds without an entry after which the iteration ends; None: never.
         :raises UnknownMessage: a message of the stream is no change.
+        :raises ValueError: the position is not that of an entry.
         """
         reading = LogReading(position)
         follower = LogFollower(connector(self._servers, self._options), self._stream, list(reading.position.values()))
