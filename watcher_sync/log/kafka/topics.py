@@ -45,6 +45,14 @@ class KafkaTopicSpec(msgspec.Struct, frozen=True, kw_only=True):
         """The compacted topic."""
         return self.changes + MODEL_SUFFIX
 
+    def wrong_with_policy(self, topic: str, policy: str) -> str:
+        """Why the ``cleanup.policy`` of a topic is not fit; empty: it is.
+
+        A model that is also deleted by age loses the entities that have not changed for long.
+        """
+        wanted = "compact" if topic == self.model else "delete"
+        return "" if policy == wanted else f"topic {topic}: its cleanup.policy is {policy}, not {wanted}"
+
 
 class KafkaTopics:
     """The topics, for one thread.
@@ -63,7 +71,7 @@ class KafkaTopics:
     def prepare(self) -> None:
         """Create the topics where that is wanted, and verify them.
 
-        :raises OutletError: a topic is missing, or the model is not compacted.
+        :raises OutletError: a topic is missing, or Kafka discards something else of it than it should.
         """
         client = admin.AdminClient(self._properties)
         if self.spec.create:
@@ -73,7 +81,7 @@ class KafkaTopics:
                 found = consumer.list_topics(topic, timeout=self._timeout)
                 if (error := found.topics[topic].error) is not None:
                     raise OutletError(f"topic {topic}: {error.str()}")
-        self._verify_policy(client, next(iter(found.brokers)))
+        self._verify_policies(client, next(iter(found.brokers)))
 
     def last_headers(self) -> dict[str, str] | None:
         """The headers of the last change; None: there is none."""
@@ -125,17 +133,19 @@ class KafkaTopics:
                 if exc.args[0].code() != confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
 
-    def _verify_policy(self, client: admin.AdminClient, broker: int) -> None:
-        """Verify that Kafka compacts the model, if the broker says it: that needs a permission of its own."""
-        resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, self.spec.model)
-        answers = client.describe_configs([resource], request_timeout=self._timeout, broker=broker)
-        try:
-            policy = answers[resource].result()["cleanup.policy"].value
-        except confluent_kafka.KafkaException as exc:
-            LOG.warning("topic %s: its cleanup.policy is unknown: %s", self.spec.model, exc.args[0].str())
-            return
-        if "compact" not in policy.split(","):
-            raise OutletError(f"topic {self.spec.model}: its cleanup.policy is {policy}, not compact")
+    def _verify_policies(self, client: admin.AdminClient, broker: int) -> None:
+        """Verify what Kafka discards, if the broker says it: that needs a permission of its own."""
+        topics = (self.spec.changes, self.spec.model)
+        resources = [admin.ConfigResource(admin.ConfigResource.Type.TOPIC, topic) for topic in topics]
+        answers = client.describe_configs(resources, request_timeout=self._timeout, broker=broker)
+        for resource, topic in zip(resources, topics, strict=True):
+            try:
+                policy = answers[resource].result()["cleanup.policy"].value
+            except confluent_kafka.KafkaException as exc:
+                LOG.warning("topic %s: its cleanup.policy is unknown: %s", topic, exc.args[0].str())
+                continue
+            if wrong := self.spec.wrong_with_policy(topic, policy):
+                raise OutletError(wrong)
 
     def _consumer(self) -> confluent_kafka.Consumer:
         return confluent_kafka.Consumer(
