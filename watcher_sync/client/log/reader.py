@@ -19,10 +19,13 @@ from watcher_sync.client.log.servers import connector
 class LogReader:
     """Reads the log of one partition. One thread reads; any thread may close."""
 
-    def __init__(self, servers: Sequence[str], stream: str = "watcher-sync", **options: Any) -> None:
+    def __init__(
+        self, servers: Sequence[str], stream: str = "watcher-sync", *, domain: str = "", **options: Any
+    ) -> None:
         """:param servers: URLs of NATS servers, such as ``nats://127.0.0.1:4222``.
 
         :param stream: the stream of the changes. That of the model has the same name and ``-model``.
+        :param domain: JetStream domain of the streams, if it is not that of the servers.
         :param options: of nats-py's ``connect``: ``tls``, ``user``, ``password``, ``token``, ``user_credentials``.
         :raises ValueError: no server is given, or a text in place of a list.
         """
@@ -30,6 +33,7 @@ class LogReader:
             raise ValueError("servers: a list of at least one URL is needed")
         self._servers = servers
         self._stream = stream
+        self._prefix = f"$JS.{domain}.API" if domain else "$JS.API"
         self._options = options
         self._follower: LogFollower | None = None
         self._is_closed = False
@@ -49,7 +53,12 @@ class LogReader:
         :raises ValueError: the position is not that of an entry.
         """
         reading = LogReading(position)
-        follower = LogFollower(connector(self._servers, self._options), self._stream, list(reading.position.values()))
+        follower = LogFollower(
+            connector(self._servers, self._options),
+            self._stream,
+            list(reading.position.values()),
+            prefix=self._prefix,
+        )
         follower.start()
         self._follower = follower
         try:
