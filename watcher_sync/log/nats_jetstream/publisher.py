@@ -101,7 +101,8 @@ class FencedPublisher:
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
-            raise OutletError(f"{len(self._waiting)} messages or batches were not answered in time") from None
+            detail = f"{len(self._waiting)} messages or batches were not answered in time"
+            raise OutletError(self._connection.explained(detail)) from None
         except MaxPayloadError:
             raise OutletError(f"a change is larger than the server's {self._connection.max_payload} bytes") from None
         except NatsError as exc:

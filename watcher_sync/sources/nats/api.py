@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import msgspec
-from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 
+from watcher_sync.sources.nats.connection import NatsConnection
 from watcher_sync.sources.session import NotAnswered, NotReady
 
 
@@ -43,7 +43,7 @@ class JetStreamApi:
     :param timeout: seconds to wait for each answer.
     """
 
-    def __init__(self, connection: Client, *, prefix: str, timeout: float) -> None:
+    def __init__(self, connection: NatsConnection, *, prefix: str, timeout: float) -> None:
         self._connection = connection
         self._prefix = prefix
         self._timeout = timeout
@@ -61,7 +61,8 @@ class JetStreamApi:
         except NoRespondersError:
             raise NotReady("the server has no JetStream") from None
         except TimeoutError:
-            raise NotAnswered(f"JetStream does not answer {subject.rpartition('.')[0]}") from None
+            detail = f"JetStream does not answer {subject.rpartition('.')[0]}"
+            raise NotAnswered(self._connection.explained(detail)) from None
         except NatsError as exc:
             raise NotReady(f"JetStream cannot be asked: {exc}") from None
         except msgspec.MsgspecError as exc:

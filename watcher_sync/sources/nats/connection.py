@@ -48,6 +48,11 @@ class NatsConnection(Client):
         """Why it ended; None where that is unknown."""
         return self.last_error or self.complaint
 
+    def explained(self, detail: str) -> str:
+        """A detail with the server's last error, such as a permission that is missing. It is given once."""
+        error, self.complaint = self.complaint, None
+        return detail if error is None else f"{detail} ({describe(error)})"
+
     async def listen(self, subject: str, listener: Listen) -> Subscription:
         """Subscribe: the listener gets every message, in order. What it raises goes to :meth:`complain`.
 

@@ -94,16 +94,7 @@ class NatsSession(Session[NatsConnection, ConsumerHandle]):
         return f"the connection is lost: {describe(error)}"
 
     async def _attach(self, client: NatsConnection) -> ConsumerHandle:
-        try:
-            return await self._attachment.attach(jetstream_of(client, self._settings))
-        except NotReady as exc:
-            raise type(exc)(self._with_complaint(client, str(exc))) from None
-
-    @staticmethod
-    def _with_complaint(client: NatsConnection, detail: str) -> str:
-        """With the server's last error, such as a permission that is missing."""
-        error, client.complaint = client.complaint, None
-        return detail if error is None else f"{detail} ({describe(error)})"
+        return await self._attachment.attach(jetstream_of(client, self._settings))
 
     # One consumer
 

@@ -19,10 +19,10 @@ import re
 from typing import Any, Final
 
 import msgspec
-from nats.aio.client import Client
 
 from watcher_sync.sources.cursors import FIRST
 from watcher_sync.sources.nats.api import JetStreamAnswer, JetStreamApi, JetStreamError
+from watcher_sync.sources.nats.connection import NatsConnection
 from watcher_sync.sources.nats.cursor import Place, read_start
 from watcher_sync.sources.session import NotReady
 
@@ -157,7 +157,7 @@ class JetStream:
     :param timeout: seconds to wait for each answer.
     """
 
-    def __init__(self, connection: Client, spec: ConsumerSpec, *, prefix: str, timeout: float) -> None:
+    def __init__(self, connection: NatsConnection, spec: ConsumerSpec, *, prefix: str, timeout: float) -> None:
         self._api = JetStreamApi(connection, prefix=prefix, timeout=timeout)
         self._spec = spec
         self._is_work_queue = False
