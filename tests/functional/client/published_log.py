@@ -191,7 +191,8 @@ def published_log(url: str, **options: Any) -> Iterator[PublishedLog]:
 class FollowedLog:
     """A program that follows a log in a thread, and checks each entry against the one before."""
 
-    def __init__(self, log: PublishedLog, position: Any = None) -> None:
+    def __init__(self, log: PublishedLog, position: Any = None, **options: Any) -> None:
+        """:param options: of the reader."""
         self.entries: list[LogEntry] = []
         self.model: dict[str, Any] = {}
         self.snapshot_sizes: list[int] = []
@@ -199,7 +200,7 @@ class FollowedLog:
         self.position: Any = position
         self.failure: BaseException | None = None
         self._seen: set[str] | None = None
-        self._reader = LogReader([log.url], log.stream)
+        self._reader = LogReader([log.url], log.stream, **options)
         self._thread = threading.Thread(target=self._run, args=(position,), daemon=True)
 
     def __enter__(self) -> FollowedLog:

@@ -18,7 +18,7 @@ from nats.aio.client import Client
 
 from tests.functional.client.published_log import PARTITION, FollowedLog, PublishedLog, published_log, writing
 from tests.services.ensure import url_of
-from tests.services.servers import Server
+from tests.services.servers import Server, free_port, private_nats
 from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 from watcher_sync.client.log import LogEntry, LogReader, UnknownMessage
 from watcher_sync.client.log.follower import LogFollower, ModelBegins
@@ -283,6 +283,27 @@ def test_a_reader_waits_for_a_log_that_is_not_there_and_ends_when_it_is_closed(o
             reader.wait_for(log)
         with LogReader([log.url], log.stream) as unread:
             assert list(unread.read(reader.position, timeout=0.1)) == []
+
+
+def in_domain(domain: str, more: str) -> str:
+    """The configuration of a server that has a JetStream domain."""
+    return f'jetstream {{ domain: {domain}, store_dir: "{{home}}/jetstream" }}\n{more}'
+
+
+def test_a_reader_at_a_leaf_node_names_the_domain_that_has_the_streams() -> None:
+    port = free_port()
+    hub = f'leafnodes {{ listen: "127.0.0.1:{port}" }}'
+    leaf = f'leafnodes {{ remotes: [{{ url: "nats://127.0.0.1:{port}" }}] }}'
+    with (
+        private_nats(in_domain("hub", hub)) as center,
+        private_nats(in_domain("edge", leaf)) as edge,
+        published_log(center.url) as log,
+    ):
+        log.fill(3)
+        log.snapshot()
+        log.url = edge.url
+        with FollowedLog(log, domain="hub") as reader:
+            reader.wait_for(log)
 
 
 def test_the_example_of_the_page_reads_on_where_it_ended(

@@ -266,3 +266,21 @@ def test_without_a_server_a_call_fails_in_time_and_later_the_streams_have_the_po
     assert outlet.open({}) == {"north": at(1)}
     assert publish(outlet, [change(2)]) == {"north": at(2)}
     outlet.close()
+
+
+@pytest.mark.parametrize("missing", ["$JS.API.STREAM.MSG.GET.>", "permitted.>"])
+def test_a_permission_that_is_missing_is_named(missing: str) -> None:
+    users = f"""accounts {{ A {{ jetstream: enabled, users: [
+        {{ user: all, password: p }},
+        {{ user: outlet, password: p, permissions: {{ publish: {{ deny: "{missing}" }} }} }}
+    ] }} }}"""
+    with private_nats(users) as server:
+        first = make_outlet([server.url], "permitted", user="all", password="p")
+        first.open({})
+        first.publish(snapshot(1, "a"))
+        first.close()
+        outlet = make_outlet([server.url], "permitted", user="outlet", password="p", timeout=deadline(2))
+        with pytest.raises(OutletError, match="permissions violation for publish"):
+            outlet.open({})
+            outlet.publish([change(2)])
+        outlet.close()

@@ -161,3 +161,21 @@ def test_after_an_outage_nothing_is_lost_and_nothing_is_there_twice(node: Rabbit
 def test_a_missing_stream_is_an_error_that_names_it(node: RabbitMQStreamNode, stream: str) -> None:
     with pytest.raises(OutletError, match=f"stream {stream}: StreamDoesNotExist"):
         outlet_for(node, stream, stream_mode="verify").open({})
+
+
+@pytest.mark.parametrize("missing", ["read", "write"])
+def test_a_user_without_a_permission_is_refused_and_not_deposed(
+    node: RabbitMQStreamNode, stream: str, missing: str
+) -> None:
+    first = outlet_for(node, stream)
+    first.open({})
+    first.publish(changes(1, 3))
+    first.close()
+    node.add_user(stream)
+    outlet = outlet_for(node, stream, transport_url=node.url_of(user=stream))
+    node.permit(stream, **{missing: "^nothing$"})
+    with pytest.raises(OutletError, match=f"stream {stream}: AccessRefused"):
+        outlet.open({})
+    node.permit(stream)
+    assert outlet.open({}) == {PARTITION: at(3)}
+    outlet.close()

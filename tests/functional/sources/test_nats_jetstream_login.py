@@ -190,6 +190,25 @@ def test_tls_with_a_certificate_of_our_own_authority(tmp_path: Path) -> None:
         )
 
 
+def test_a_certificate_that_is_missing_or_half_written_at_a_reconnect_is_the_reason(tmp_path: Path) -> None:
+    config, authority = tls_config(tmp_path)
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    file = tmp_path / "trusted.pem"
+    authority.cert_pem.write_to_path(file)
+    engine = Engine(acks=True)
+    with stocked(config, tls=context) as server, reading(engine, server.url, tls_ca_file=str(file)) as source:
+        wait_until(lambda: engine.events)
+        file.unlink()
+        server.kill()
+        server.start()
+        disconnected(source, "No such file or directory")
+        file.write_text("-----BEGIN CERTIFICATE-----\n")
+        disconnected(source, "NO_CERTIFICATE_OR_CRL_FOUND|PEM")
+        authority.cert_pem.write_to_path(file)
+        connected(source)
+
+
 def test_tls_with_a_certificate_of_the_client(tmp_path: Path) -> None:
     config, authority = tls_config(tmp_path, verify=True)
     client = authority.issue_cert("reader")

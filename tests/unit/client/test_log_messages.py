@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import msgspec
 import pytest
@@ -68,3 +69,19 @@ def test_a_change_with_a_part_that_is_no_object_is_an_error_of_the_same_kind(mem
 def test_a_reader_needs_a_list_of_servers(servers: list[str] | str) -> None:
     with pytest.raises(ValueError, match="servers: a list of at least one URL is needed"):
         LogReader(servers)
+
+
+@pytest.mark.parametrize(
+    "position",
+    [{"p": ["e", 1]}, {"p": None}, {"p": ["e", 1, 0]}, {"p": ["e", "1", "2"]}, ["p"], "p"],
+    ids=msgspec.json.encode,
+)
+def test_a_position_that_is_not_that_of_an_entry_is_refused(position: Any) -> None:
+    with pytest.raises(ValueError, match=r"^position: it is not that of an entry: "):
+        next(LogReader(["nats://127.0.0.1:1"]).read(position, timeout=0))
+
+
+@pytest.mark.parametrize("option", ["usr", "allow_reconnect"])
+def test_an_option_that_the_library_does_not_take_is_named(option: str) -> None:
+    with pytest.raises(TypeError, match=option):
+        next(LogReader(["nats://127.0.0.1:1"], **{option: True}).read())

@@ -12,6 +12,7 @@ from tests.functional.log.publishing import make_outlet
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.log.base import OutletDeposed, OutletError
 from watcher_sync.log.kafka.outlet import KafkaOutlet
+from watcher_sync.log.kafka.topics import KafkaTopicSpec
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,11 @@ def test_a_record_is_at_most_what_the_topics_take_and_the_properties_allow(
 ) -> None:
     outlet = make_outlet(KafkaOutlet, properties=properties)
     assert outlet._largest(of_topics) == largest
+
+
+@pytest.mark.parametrize(("topic", "fit"), [("watcher-sync.north", "delete"), ("watcher-sync.north.model", "compact")])
+def test_a_topic_with_another_policy_is_refused_also_if_it_has_both(topic: str, fit: str) -> None:
+    spec = KafkaTopicSpec(changes="watcher-sync.north", create=False, replicas=1, max_age=0, max_bytes=0)
+    found = {policy: spec.wrong_with_policy(topic, policy) for policy in ("delete", "compact", "compact,delete")}
+    assert [policy for policy, wrong in found.items() if not wrong] == [fit]
+    assert found["compact,delete"] == f"topic {topic}: its cleanup.policy is compact,delete, not {fit}"

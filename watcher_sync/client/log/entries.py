@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -26,6 +26,7 @@ from watcher_sync.client.log.messages import (
 
 LogPlaces = Mapping[str, Sequence[Any]]
 """Partition -> (epoch, seq, sequence in the stream)."""
+_Sequence = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,10 +75,14 @@ class LogReading:
     """Makes entries of what was received, in its order, and knows the position after each. For one thread."""
 
     def __init__(self, position: LogPlaces | None = None) -> None:
-        """:param position: where the reading begins; None: with the current model."""
-        self.position: dict[str, tuple[str, int, int]] = {
-            partition: (place[0], place[1], place[2]) for partition, place in (position or {}).items()
-        }
+        """:param position: where the reading begins; None: with the current model.
+
+        :raises ValueError: it is no position.
+        """
+        try:
+            self.position = msgspec.convert(position or {}, dict[str, tuple[str, int, _Sequence]])
+        except msgspec.ValidationError as exc:
+            raise ValueError(f"position: it is not that of an entry: {exc}") from None
         self._is_whole: bool | None = None
         """Whether all of a snapshot was read so far; None: none is being read, or its begin was not read."""
         self._last: PublishedChange | None = None

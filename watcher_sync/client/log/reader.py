@@ -20,10 +20,13 @@ from watcher_sync.client.log.servers import connector
 class LogReader:
     """Reads the log of one partition. One thread reads; any thread may close."""
 
-    def __init__(self, servers: Sequence[str], stream: str = "watcher-sync", **options: Any) -> None:
+    def __init__(
+        self, servers: Sequence[str], stream: str = "watcher-sync", *, domain: str = "", **options: Any
+    ) -> None:
         """:param servers: URLs of NATS servers, such as ``nats://127.0.0.1:4222``.
 
         :param stream: the stream of the changes. That of the model has the same name and ``-model``.
+        :param domain: JetStream domain of the streams, if it is not that of the servers.
         :param options: of nats-py's ``connect``: ``tls``, ``user``, ``password``, ``token``, ``user_credentials``.
         :raises ValueError: no server is given, or a text in place of a list.
         """
@@ -31,6 +34,7 @@ class LogReader:
             raise ValueError("servers: a list of at least one URL is needed")
         self._servers = servers
         self._stream = stream
+        self._prefix = f"$JS.{domain}.API" if domain else "$JS.API"
         self._options = options
         self._follower: LogFollower | None = None
         self._is_closed = False
@@ -48,12 +52,18 @@ class LogReader:
         :param timeout: seconds without an entry after which the iteration ends; None: never.
         :raises UnknownMessage: by the iterator: a message of the stream is no change. The next call of ``next`` goes on
             behind the message.
+        :raises ValueError: the position is not that of an entry.
         """
         return _Entries(self._read(position, timeout))
 
     def _read(self, position: LogPlaces | None, timeout: float | None) -> Iterator[LogEntry | UnknownMessage]:
         reading = LogReading(position)
-        follower = LogFollower(connector(self._servers, self._options), self._stream, list(reading.position.values()))
+        follower = LogFollower(
+            connector(self._servers, self._options),
+            self._stream,
+            list(reading.position.values()),
+            prefix=self._prefix,
+        )
         follower.start()
         self._follower = follower
         try:

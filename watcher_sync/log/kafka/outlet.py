@@ -53,7 +53,7 @@ Default: ``watcher-sync.<partition>``.
             "stream_mode",
             default="verify",
             choices=[
-                ("verify", "Both topics must exist, and the second one be compacted."),
+                ("verify", "Both topics must exist. Kafka must compact the second one, and not the first one."),
                 ("create", "Create a topic that does not exist. An existing topic is verified, and never changed."),
             ],
             help="What to do if a topic does not exist.",

@@ -45,6 +45,14 @@ class KafkaTopicSpec(msgspec.Struct, frozen=True, kw_only=True):
         """The compacted topic."""
         return self.changes + MODEL_SUFFIX
 
+    def wrong_with_policy(self, topic: str, policy: str) -> str:
+        """Why the ``cleanup.policy`` of a topic is not fit; empty: it is.
+
+        A model that is also deleted by age loses the entities that have not changed for long.
+        """
+        wanted = "compact" if topic == self.model else "delete"
+        return "" if policy == wanted else f"topic {topic}: its cleanup.policy is {policy}, not {wanted}"
+
 
 class KafkaTopics:
     """The topics, for one thread.
@@ -74,7 +82,7 @@ class KafkaTopics:
         """Verify both topics. The brokers say how they are configured if the user may ask for it.
 
         :returns: bytes of the largest record that both take; None: unknown.
-        :raises OutletError: a topic is missing, or the model is not compacted.
+        :raises OutletError: a topic is missing, or Kafka discards something else of it than it should.
         """
         topics = (self.spec.changes, self.spec.model)
         with closing(self._consumer()) as consumer:
@@ -83,9 +91,9 @@ class KafkaTopics:
                 if (error := found.topics[topic].error) is not None:
                     raise OutletError(f"topic {topic}: {error.str()}")
         configs = list(self._configs(topics, next(iter(found.brokers))))
-        policy = configs[-1].get("cleanup.policy", "compact")
-        if "compact" not in policy.split(","):
-            raise OutletError(f"topic {self.spec.model}: its cleanup.policy is {policy}, not compact")
+        for topic, config in zip(topics, configs, strict=True):
+            if config and (wrong := self.spec.wrong_with_policy(topic, config["cleanup.policy"])):
+                raise OutletError(wrong)
         return min((int(config["max.message.bytes"]) for config in configs if config), default=None)
 
     def last_headers(self) -> dict[str, str] | None:

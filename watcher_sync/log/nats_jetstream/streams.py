@@ -62,6 +62,8 @@ class LogStreamConfig(msgspec.Struct, frozen=True, kw_only=True):
     mirror: MirrorConfig | None = None
     sources: Any = None
     subject_transform: Any = None
+    subject_delete_marker_ttl: int = 0
+    """The server writes messages of its own where others expire: servers from 2.11 on."""
     allow_atomic: bool = False
     """Whether it stores batches as a whole: servers from 2.12 on."""
     allow_msg_ttl: bool = False
@@ -264,8 +266,6 @@ def wrong_with_changes(config: LogStreamConfig, spec: LogStreamSpec) -> list[str
     wrong = _wrong_with_both(config)
     if config.subjects != [spec.subjects]:
         wrong.append(f"subjects are {', '.join(config.subjects) or 'not set'}, not {spec.subjects}")
-    if config.discard != "old":
-        wrong.append(f"discard is {config.discard}, not old")
     if config.max_msgs_per_subject > 0:
         wrong.append(f"max_msgs_per_subject is {config.max_msgs_per_subject}, so changes would be missing")
     if config.mirror is not None:
@@ -291,8 +291,12 @@ def _wrong_with_both(config: LogStreamConfig) -> list[str]:
     wrong = []
     if config.retention != "limits":
         wrong.append(f"retention is {config.retention}, not limits")
+    if config.discard != "old":
+        wrong.append(f"discard is {config.discard}, not old")
     wrong += [
-        f"{name} is set" for name in ("no_ack", "sealed", "sources", "subject_transform") if getattr(config, name)
+        f"{name} is set"
+        for name in ("no_ack", "sealed", "sources", "subject_transform", "subject_delete_marker_ttl")
+        if getattr(config, name)
     ]
     return wrong
 

@@ -26,7 +26,15 @@ from rstream.client import Client
 from rstream.constants import OffsetType
 from rstream.exceptions import ClientError, ServerError, StreamAlreadyExists, StreamDoesNotExist
 from rstream.schema import Broker as StreamNode
-from rstream.schema import Deliver, Message, OffsetSpec, PublishConfirm, PublishError
+from rstream.schema import (
+    Deliver,
+    Message,
+    OffsetSpec,
+    PublishConfirm,
+    PublishError,
+    QueryPublisherSequence,
+    QueryPublisherSequenceResponse,
+)
 
 from watcher_sync.log.base import OutletDeposed, OutletError
 from watcher_sync.log.positions import CHANGE, PARTITION
@@ -202,8 +210,17 @@ class StreamPublisher:
         await self._client.close()
 
     async def _server_id(self) -> int:
-        """The last publishing id that the server has of our name; 0: none."""
-        return int(await self._client.query_publisher_sequence(self._spec.stream, self._spec.publisher_name))
+        """The last publishing id that the server has of our name; 0: none.
+
+        The library's own method takes the 0 of a refusal for the answer.
+
+        :raises Failure: the server refuses to say it.
+        """
+        request = QueryPublisherSequence(
+            self._client._corr_id_seq.next(), publisher_ref=self._spec.publisher_name, stream=self._spec.stream
+        )
+        answer = await self._client.sync_request(request, resp_schema=QueryPublisherSequenceResponse)
+        return int(answer.sequence)
 
     async def _check_present(self) -> None:
         """:raises OutletDeposed: the server has an id that is not ours."""

@@ -71,6 +71,7 @@ def spec(**values: Any) -> LogStreamSpec:
         ("sealed", True, "sealed is set"),
         ("sources", [{"name": "other"}], "sources is set"),
         ("subject_transform", {"src": ">"}, "subject_transform is set"),
+        ("subject_delete_marker_ttl", 10**9, "subject_delete_marker_ttl is set"),
     ],
 )
 def test_a_stream_of_changes_that_is_not_fit_is_described(field: str, value: object, reason: str) -> None:
@@ -87,6 +88,7 @@ def test_a_stream_of_changes_that_is_not_fit_is_described(field: str, value: obj
         ("mirror", MirrorConfig(name="other"), "it is no mirror of all of watcher-sync"),
         ("mirror", MirrorConfig(name="watcher-sync", opt_start_seq=9), "it is no mirror of all of watcher-sync"),
         ("max_msgs_per_subject", -1, "max_msgs_per_subject is -1, not 1"),
+        ("discard", "new", "discard is new, not old"),
         ("deny_purge", True, "deny_purge is set"),
         ("max_age", 10**9, "max_age is set, so entities would be missing"),
         ("max_msgs", 5, "max_msgs is set, so entities would be missing"),
