@@ -47,6 +47,7 @@ INTERNAL = {
     "watcher_sync.handlers.dcm.service_types": {"BUILTIN", "NAMESPACE", "OURS", "ServiceTypes", "load_service_types"},
     "watcher_sync.model.changes": {
         "ABSENT",
+        "FOLLOWED",
         "WRITTEN_HERE",
         "base_of",
         "check_id",

@@ -137,7 +137,7 @@ class Transaction(EntityOverlay):
         elif tombstone is None:
             versions = kind.no_versions
         else:
-            if not kind.ids_reused and not tombstone.is_of_absence:
+            if not kind.ids_reused and tombstone.ends(change.version):
                 is_same = tombstone.is_of(change.version, kind.anchor_position)
                 return Outcome.DUPLICATE if is_same else Outcome.STALE
             versions = tombstone.versions
@@ -198,7 +198,7 @@ class Transaction(EntityOverlay):
         check_key(change)
         entity, tombstone = self._current((kind.name, change.id))
         anchor = kind.anchor_position
-        if tombstone is not None and not kind.ids_reused and not tombstone.is_of_absence:
+        if tombstone is not None and not kind.ids_reused and tombstone.ends(change.version):
             return Outcome.DUPLICATE if tombstone.is_of(change.version, anchor) else Outcome.STALE
         if entity is not None:
             versions = entity.versions
