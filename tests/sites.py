@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 from oslo_config import cfg
 
 from tests.migrated import migrate
@@ -17,7 +19,9 @@ from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Snapshot
+from watcher_sync.model.scopes import EntityScope
 from watcher_sync.storage.database import database
+from watcher_sync.storage.groups.source_status import SourceRow, write_sources
 from watcher_sync.storage.writing.store import Store
 
 
@@ -60,3 +64,16 @@ class Site:
         with DirectWriter(self.store, nova()).begin() as cycle:
             for change in changes:
                 cycle.write(Event(id="e", type="test", source="test"), [change])
+
+
+def follow(store: Store, *sources: str, site: str = "r1", state: str = "connected") -> None:
+    """Write that these sources follow a site, as their engines do."""
+    now = datetime.datetime.now(datetime.UTC)
+    scopes = msgspec.json.encode([EntityScope(kind="", field="id", value=f"{site}:", is_prefix=True)]).decode()
+    rows = [
+        SourceRow(
+            source=source, state=state, engine_group="g", host="h", pid=1, since=now, updated_at=now, scopes=scopes
+        )
+        for source in sources
+    ]  # fmt: skip
+    write_sources(store.database, rows)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 
@@ -78,6 +78,18 @@ class UnauthorisedEvent(InvalidEvent):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"{UNAUTHORISED}: {reason}")
+
+
+class FollowedEntity(UnauthorisedEvent):
+    """The entity belongs to a site that a source follows: only the site's region changes it.
+
+    :ivar why: which entity, site and source, and what to do.
+    """
+
+    def __init__(self, kind: str, entity_id: str, site: str, sources: Iterable[str]) -> None:
+        followers = ", ".join(sorted(sources))
+        self.why = f"{kind} {entity_id} belongs to the site {site} (source {followers}); change it in its region"
+        super().__init__(self.why)
 
 
 class NotYet(WatcherSyncError):

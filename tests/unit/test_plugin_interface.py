@@ -22,6 +22,7 @@ INTERNAL = {
     "watcher_sync.exceptions": {
         "DatabaseUnavailable",
         "EntitiesLeased",
+        "FollowedEntity",
         "HeadMoved",
         "HistoryChanged",
         "Interrupted",
@@ -47,6 +48,7 @@ INTERNAL = {
     "watcher_sync.handlers.dcm.service_types": {"BUILTIN", "NAMESPACE", "OURS", "ServiceTypes", "load_service_types"},
     "watcher_sync.model.changes": {
         "ABSENT",
+        "FOLLOWED",
         "WRITTEN_HERE",
         "base_of",
         "check_id",
@@ -55,7 +57,7 @@ INTERNAL = {
         "is_unicode",
     },
     "watcher_sync.log.formats": {"cause_of", "cloud_event", "debezium", "omitted_of"},
-    "watcher_sync.model.scopes": {"DeclaresScopes"},
+    "watcher_sync.model.scopes": {"DeclaresScopes", "NO_SITES", "require_own"},
     "watcher_sync.model.view": {"ModelReader", "not_declared"},
     "watcher_sync.reconcile.base": {"utc_now"},
     "watcher_sync.sources.base": {"GapTotal", "Gaps", "LOG", "StateLog"},

@@ -204,7 +204,8 @@ class BatchCommitter(abc.ABC):
 
         def make() -> Commit:
             nonlocal pending
-            pending = self._pending(batch, Transaction(self.model, now=self._now), dispatch)
+            transaction = Transaction(self.model, now=self._now, sites=self.store.sites.sources)
+            pending = self._pending(batch, transaction, dispatch)
             return pending.commit
 
         try:
@@ -258,7 +259,8 @@ class BatchCommitter(abc.ABC):
         :param on: a batch under way to the database. The result is valid only if that batch is committed and published
             and makes no parked event ready.
         """
-        transaction = Transaction(self.model, on=on.work.transaction if on is not None else None, now=self._now)
+        base = on.work.transaction if on is not None else None
+        transaction = Transaction(self.model, on=base, now=self._now, sites=self.store.sites.sources)
         return self._pending(batch, transaction, self._dispatch, on)
 
     def _base(self) -> tuple[str | None, int | None]:

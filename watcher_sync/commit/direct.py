@@ -186,6 +186,7 @@ class DirectWriter:
         :raises DatabaseUnavailable: the database is unavailable.
         """
         self._store.time.refresh()  # before the lock
+        self._store.sites.refresh()
         with lock_head(self._store) as (store, model):
             cycle = DirectCommitCycle(
                 store,

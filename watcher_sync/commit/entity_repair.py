@@ -23,6 +23,7 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import WatcherSyncError
 from watcher_sync.model.changes import WRITTEN_HERE, Version
 from watcher_sync.model.kinds import Kind
+from watcher_sync.model.scopes import require_own
 from watcher_sync.storage.database.database import retried
 from watcher_sync.storage.writing.journal import FORGETS_LAST_SEEN, JournalRow, is_of_kind, versions_of
 
@@ -58,9 +59,11 @@ def reset(writer: DirectWriter, kind: Kind, entity_id: str, facet: str | None = 
 
     :param facet: the only facet to reset; None: all that events write.
     :raises CannotRepair: there is no such entity, or nothing to reset.
+    :raises FollowedEntity: it is that of a followed site.
     :raises DatabaseUnavailable: the database is unavailable; nothing is written.
     """
     with writer.begin() as cycle:
+        require_own(cycle.store.sites.sources, SOURCE, kind.name, entity_id)
         entity = cycle.view.get(kind.name, entity_id)
         tombstone = None if entity is not None else cycle.model.tombstone(kind.name, entity_id)
         if entity is not None:
@@ -83,9 +86,11 @@ def undelete(writer: DirectWriter, kind: Kind, entity_id: str) -> Repaired:
     """Restore the last state before an entity's deletion from the journal, and remove its tombstone.
 
     :raises CannotRepair: it is not deleted, or the journal does not have its last state any more.
+    :raises FollowedEntity: it is that of a followed site.
     :raises DatabaseUnavailable: the database is unavailable; nothing is written.
     """
     with writer.begin() as cycle:
+        require_own(cycle.store.sites.sources, SOURCE, kind.name, entity_id)
         entity = cycle.view.get(kind.name, entity_id)
         if entity is not None and not getattr(entity, "gone", False):
             raise CannotRepair(f"{kind.name} {entity_id} is not deleted")

@@ -75,6 +75,7 @@ def replay(
     began = time.monotonic()
     stats = ReplayStats()
     store.time.refresh()
+    store.sites.refresh()
     cycle = CommitCycle(
         store,
         store.load(),
@@ -125,6 +126,7 @@ def replay_quarantined(
     began = time.monotonic()
     stats = ReplayStats()
     store.time.refresh()
+    store.sites.refresh()
     cycle = CommitCycle(
         store,
         store.load(),

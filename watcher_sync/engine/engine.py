@@ -331,8 +331,6 @@ class Engine:
         self._supervisors = {
             name: Supervisor(name, make, self.intake.emitter, self._rewinds) for name, make in self._sources.items()
         }
-        for supervisor in self._supervisors.values():
-            supervisor.start()
         self._reporter = reporter = SourceReporter(
             self.conf,
             self.store,
@@ -343,6 +341,9 @@ class Engine:
             published=lambda: self.stats.published,
             scopes=self._scopes,
         )
+        reporter.report()  # before a source brings anything, all processes know which sites are followed
+        for supervisor in self._supervisors.values():
+            supervisor.start()
         reporter.start()
         self.watchdog.start()
         for service in self.services:

@@ -195,6 +195,7 @@ class SourceReporter:
             self._is_restored = True
         self._store.time.observe()
         source_status.write_sources(self._store.commits, self.rows(stopped=stopped))
+        self._store.sites.refresh()
 
     def rows(self, *, stopped: bool = False) -> list[SourceRow]:
         """The state of each source as a row, by the database's clock. Any thread may call it; it never blocks."""

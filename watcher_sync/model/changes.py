@@ -33,6 +33,9 @@ WRITTEN_HERE = "~"
 """Prefix of the versions that our own API writes. They are newer than every event's, which begin with a digit or a
 letter."""
 
+FOLLOWED = 2 * WRITTEN_HERE
+"""Prefix of the versions of followed regions. They are newer than all that this installation wrote to the same id."""
+
 
 class Upsert(msgspec.Struct, frozen=True, gc=False):
     """Create the entity or overwrite some of its facets.

@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which entities exist through one source. A source that was removed leaves them behind. Pure."""
+"""Which entities exist through one source. A source that was removed leaves them behind. Pure.
+
+A scope of all kinds, with a prefix of ids that ends with a colon, is a *site*. Its entities are those of a region that
+the source follows. No other source writes them, and no request.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
+
+from watcher_sync.exceptions import FollowedEntity
+
+_AFTER_SITE: Final = ":"
 
 
 class EntityScope(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +29,12 @@ class EntityScope(msgspec.Struct, frozen=True, kw_only=True):
     """The value of this field."""
     is_prefix: bool = False
     """Whether the value is only the begin of the field."""
+
+    @property
+    def site(self) -> str:
+        """The site; empty: it is none."""
+        is_site = not self.kind and self.field == "id" and self.is_prefix and self.value.endswith(_AFTER_SITE)
+        return self.value[:-1] if is_site else ""
 
     def has(self, value: object) -> bool:
         """Whether an entity with this value in :attr:`field` belongs to it."""
@@ -36,3 +52,17 @@ class DeclaresScopes(Protocol):
 
         :param origin: the origin of the source's events; empty: each event names its own.
         """
+
+
+NO_SITES: Final[Mapping[str, frozenset[str]]] = MappingProxyType({})
+
+
+def require_own(sites: Mapping[str, frozenset[str]], source: str, kind: str, entity_id: str) -> None:
+    """Require that an entity is of no site, or of one that the source follows.
+
+    :param sites: site -> the sources that follow it.
+    :raises FollowedEntity: it is not.
+    """
+    site, colon, _ = entity_id.partition(_AFTER_SITE)
+    if colon and source not in (sources := sites.get(site, (source,))):
+        raise FollowedEntity(kind, entity_id, site, sources)

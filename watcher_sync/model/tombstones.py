@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from watcher_sync.model.changes import ABSENT, Version
+from watcher_sync.model.changes import ABSENT, FOLLOWED, Version
 
 _HASH_MASK: Final = (1 << 60) - 1
 _EPOCH: Final = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
@@ -45,6 +45,19 @@ class Tombstone(msgspec.Struct, frozen=True, gc=False):
     def is_of_absence(self) -> bool:
         """Whether only a listing suggests the deletion."""
         return any(version.endswith(ABSENT) for version in self.versions)
+
+    @property
+    def is_of_followed(self) -> bool:
+        """Whether the deletion is that of a followed region."""
+        return any(version.startswith(FOLLOWED) for version in self.versions)
+
+    def ends(self, version: Version) -> bool:
+        """Whether it is final for a change of this version, where ids are never used again.
+
+        What the region of a site says overrules a deletion of this installation.
+        """
+        is_overruled = bool(self.versions) and version.startswith(FOLLOWED) and not self.is_of_followed
+        return not (is_overruled or self.is_of_absence)
 
     def is_of(self, version: Version, position: int) -> bool:
         """Whether this version deleted the entity, as far as it is remembered.
@@ -109,7 +122,9 @@ class WholeTombstones:
 
 
 class FinalTombstones(WholeTombstones):
-    """Tombstones in short, for kinds whose ids are never used again; whole where only a listing suggests the deletion.
+    """Tombstones in short, for kinds whose ids are never used again.
+
+    They are whole where only a listing suggests the deletion, or the id may be that of a site which is followed later.
 
     :param position: of the kind's anchor facet.
     """
@@ -140,7 +155,7 @@ class FinalTombstones(WholeTombstones):
 
     def add(self, tombstone: Tombstone) -> None:
         """As :class:`Tombstones`."""
-        if tombstone.is_of_absence:
+        if tombstone.is_of_absence or (":" in tombstone.id and tombstone.versions and not tombstone.is_of_followed):
             super().add(tombstone)
             return
         super().discard(tombstone.id)

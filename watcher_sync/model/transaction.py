@@ -28,6 +28,7 @@ from watcher_sync.model.declared_values import declare_values
 from watcher_sync.model.entity_overlay import EntityOverlay, flag
 from watcher_sync.model.kinds import Entity, Kind
 from watcher_sync.model.model import NESTED, Key, differ
+from watcher_sync.model.scopes import NO_SITES, require_own
 from watcher_sync.model.view import ModelReader
 from watcher_sync.wire.limits import MAX_DOCUMENT_BYTES
 
@@ -39,10 +40,19 @@ class Transaction(EntityOverlay):
     """
 
     def __init__(
-        self, model: ModelReader, *, on: Transaction | None = None, now: Callable[[], datetime.datetime] | None = None
+        self,
+        model: ModelReader,
+        *,
+        on: Transaction | None = None,
+        now: Callable[[], datetime.datetime] | None = None,
+        sites: Mapping[str, frozenset[str]] = NO_SITES,
     ) -> None:
-        """:param on: a finished transaction that is not published yet; its changes count as published."""
+        """:param on: a finished transaction that is not published yet; its changes count as published.
+
+        :param sites: site -> the sources that follow it, which alone write its entities.
+        """
         super().__init__(model, on=on, now=(now or _utcnow)())
+        self._sites = sites
         self.seen: dict[str, dict[str, datetime.datetime]] = {}
         self.seen_by: dict[str, dict[str, str]] = {}
         """kind -> id -> the source that brought the last sign of life."""
@@ -57,6 +67,7 @@ class Transaction(EntityOverlay):
         :param event: what is recorded as the cause.
         :param changes: what the handler yields; consumed here, so its exceptions come out here.
         :raises InvalidEvent: a change names an unknown kind, field or a value of a wrong type.
+        :raises FollowedEntity: a change is about an entity of a site that the event's source does not follow.
         :raises NotYet: a change writes facets of an entity that was never declared.
         """
         seen: list[Seen] = []
@@ -66,6 +77,8 @@ class Transaction(EntityOverlay):
         self._outdated.clear()
         try:
             for change in changes:
+                if self._sites:
+                    require_own(self._sites, event.source, change.kind, change.id)
                 if isinstance(change, Upsert):
                     if change.actor is not None and event.actor is None:
                         event = msgspec.structs.replace(event, actor=change.actor)
@@ -137,7 +150,7 @@ class Transaction(EntityOverlay):
         elif tombstone is None:
             versions = kind.no_versions
         else:
-            if not kind.ids_reused and not tombstone.is_of_absence:
+            if not kind.ids_reused and tombstone.ends(change.version):
                 is_same = tombstone.is_of(change.version, kind.anchor_position)
                 return Outcome.DUPLICATE if is_same else Outcome.STALE
             versions = tombstone.versions
@@ -198,7 +211,7 @@ class Transaction(EntityOverlay):
         check_key(change)
         entity, tombstone = self._current((kind.name, change.id))
         anchor = kind.anchor_position
-        if tombstone is not None and not kind.ids_reused and not tombstone.is_of_absence:
+        if tombstone is not None and not kind.ids_reused and tombstone.ends(change.version):
             return Outcome.DUPLICATE if tombstone.is_of(change.version, anchor) else Outcome.STALE
         if entity is not None:
             versions = entity.versions

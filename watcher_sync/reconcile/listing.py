@@ -39,7 +39,6 @@ from watcher_sync.reconcile.entries import Entries, ListedFields
 from watcher_sync.reconcile.entries import UnreadableEntry as UnreadableEntry
 from watcher_sync.reconcile.entries import read_entries as read_entries
 from watcher_sync.reconcile.repair import Write, prefetch, write_portions
-from watcher_sync.sources.federation.region_source import followed_sites
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.source_status import declare_inventory, forget_inventory, write_inventory
 
@@ -81,8 +80,6 @@ class ListingReconciler(Reconciler):
         policies(conf, context.store.kinds)
         listed = [_listed_kind(context, *each) for each in self.lists.items()]
         self._listed = {each.kind.name: each for each in listed}
-        self._followed = tuple(prefix_of(site) for site in followed_sites(conf).values())
-        """How the ids begin that belong to followed regions."""
         self._marks: dict[str, tuple[int, float]] = {}
         """Scope -> the marks that a run was requested for, and when."""
 
@@ -161,6 +158,7 @@ class ListingReconciler(Reconciler):
 
     def _reconcile(self, scope: str, dry_run: bool, allow_deletes: bool, deadline: float) -> Report:
         began = time.monotonic()
+        self.context.store.sites.refresh()
         since = self.context.store.head()  # before the view: what is newer than it is not judged
         view = self.context.view()
         known = {name: self._known(scope, listed.kind, view) for name, listed in self._listed.items()}
@@ -194,9 +192,15 @@ class ListingReconciler(Reconciler):
     def _source(self, scope: str) -> str:
         return f"{self.name}/{scope}"
 
+    @property
+    def _followed(self) -> tuple[str, ...]:
+        """How the ids begin that belong to followed regions, of any engine."""
+        return tuple(map(prefix_of, self.context.store.sites.sources))
+
     def _known(self, scope: str, kind: Kind, view: View) -> dict[str, Entity]:
         """Return the declared entities of the model in the scope, by id; without those of followed regions."""
-        found = (each for each in self.known(scope, kind.name, view) if not each.id.startswith(self._followed))
+        followed = self._followed
+        found = (each for each in self.known(scope, kind.name, view) if not each.id.startswith(followed))
         return {each.id: each for each in found if is_declared(kind, each)}
 
     def _read(

@@ -19,6 +19,7 @@ from tests.functional.engine.driving import EngineProcess, Installation
 from tests.functional.executables import BIN
 from tests.services.servers import free_port
 from tests.waiting import deadline, wait_until
+from watcher_sync.handlers.federation.naming import led
 from watcher_sync.log.cursors import PUBLISHING, read_outlet
 from watcher_sync.storage.groups.source_status import SourceRow, list_sources
 from watcher_sync.storage.writing.journal import JournalRow
@@ -240,7 +241,8 @@ def dumped(store: Store, kind: str, site: str | None = None, *, versions: bool =
         entity = snapshot.get(kind, document["id"])
         assert entity is not None
         shown = document if site is None else _prefixed(document, site)
-        found.append({**shown, "last_heard": None, "versions": entity.versions if versions else None})
+        led_versions = [led(v, shown["id"], 0) if v and site is not None else v for v in entity.versions]
+        found.append({**shown, "last_heard": None, "versions": led_versions if versions else None})
     return found
 
 

@@ -152,7 +152,7 @@ def test_the_reconciler_deletes_what_the_log_does_not_have(region: Region, overa
     engine.terminate()
     with DirectWriter(overall.store, nova()).begin() as cycle:
         lost = Upsert("aggregate", f"{SITE}:lost", Version("0"), {"state": {}})
-        cycle.write(Event(id="lost", type="test", source="test"), [lost])
+        cycle.write(Event(id="lost", type="test", source=SITE), [lost])
     overall.manage("reconcile", "--allow-deletes", SITE, config=overall.config())
     wait_until_equal(region, overall)
 

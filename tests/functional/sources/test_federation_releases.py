@@ -18,6 +18,7 @@ from tests.waiting import wait_until
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
+from watcher_sync.handlers.federation.naming import led
 from watcher_sync.model.changes import Upsert, Version
 
 pytestmark = [pytest.mark.rare, pytest.mark.timeout(300)]
@@ -133,7 +134,9 @@ def test_a_field_and_a_kind_that_only_the_region_has_arrive_after_the_upgrade_of
     assert releases.whole.site.head() == 3 + 4, "each of these came once"
     versions = {row["id"]: row["versions"] for row in rows(releases.region, "SELECT id, versions FROM aggregates")}
     found = {row["id"]: row["versions"] for row in rows(releases.whole, "SELECT id, versions FROM aggregates")}
-    assert found == {f"{SITE}:{name}": version for name, version in versions.items()}
+    ids = [f"{SITE}:{name}" for name in versions]
+    assert set(versions.values()) == {'{"1":"state"}'}
+    assert found == {entity_id: f'{{"{led("1", entity_id, 0)}":"state"}}' for entity_id in ids}
 
 
 def test_an_older_region_is_followed_and_its_new_fields_arrive_after_its_upgrade(releases: Releases) -> None:

@@ -19,9 +19,9 @@ from watcher_sync.api.service import Service
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
-from watcher_sync.handlers.federation.handler import FederationHandler
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert
+from watcher_sync.model.scopes import EntityScope
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.source_status import SourceRow, list_sources, mark_removed, write_sources
 
@@ -192,9 +192,10 @@ def is_removed(service: Service, pod: dict[str, str]) -> bool:
 
 @pytest.fixture(params=["service_type_instances", "vnf_instances"])
 def written(request, client, store):
-    """The path and the body of an entity that is written in the API. It is that of a followed site that was removed."""
+    """The path and the body of an entity that is written in the API. It is that of a plugin's removed source."""
     now = datetime.datetime.now(datetime.UTC)
-    scopes = msgspec.json.encode(FederationHandler().scopes("edge")).decode()
+    scope = EntityScope(kind=request.param.removesuffix("s"), field="id", value="edge:", is_prefix=True)
+    scopes = msgspec.json.encode([scope]).decode()
     common = {"engine_group": "default", "host": "here", "pid": 1, "since": now, "updated_at": now}
     write_sources(store.database, [SourceRow(source="edge", state="connected", scopes=scopes, **common)])
     mark_removed(store.database, "default", [], now)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from oslo_config import cfg
 
 from tests.listings import Stock, Warehouse, slot, ticket
-from tests.sites import parsed
+from tests.sites import follow
 from tests.unit.model.kinds import Slot, Ticket, kinds
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ReconcileError
@@ -586,14 +586,12 @@ def test_what_an_earlier_portion_of_the_listing_implied_is_no_foreign_write(tmp_
 
 @pytest.fixture
 def followed(tmp_path: Path) -> Iterator[Warehouse]:
-    """A warehouse of an installation that follows the region ``north``, which has the same kinds."""
-    config = tmp_path / "watcher-sync.conf"
-    config.write_text("[engine]\nenabled_sources = north\n[source_north]\ndriver = federation\n")
-    conf = parsed(["--config-file", str(config)])
-    site = Warehouse(tmp_path, conf=conf)
+    """A warehouse of an installation whose other engine follows the region ``north``, which has the same kinds."""
+    site = Warehouse(tmp_path)
     for n in range(8):
         site.event(ticket(f"t{n}", n, "100"))
         site.event(ticket(f"north:t{n}", n, "100"))
+    follow(site.store, "source", site="north")
     site.has(*(Ticket(id=f"t{n}", owner=f"o{n}", size=n) for n in range(8)))
     yield site
     site.close()

@@ -16,6 +16,7 @@ from watcher_sync.api.http.operation import Call, Rule
 from watcher_sync.api.http.problems import Problem, not_found
 from watcher_sync.api.http.rules import ADMIN_OR_SYSTEM_READER, PROJECT_READER
 from watcher_sync.api.service import Service
+from watcher_sync.commit.authorisation import API
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.visibility import Hidden, seen
 from watcher_sync.read import host_usage, reading
@@ -78,7 +79,9 @@ class Collection:
         """Requires that the entity exists, and that the policy allows the operation on it.
 
         :raises Problem: 404 when there is no such entity, or the caller may not see it; 403 when it may do no more.
+        :raises FollowedEntity: it writes an entity of a followed site.
         """
+        self._require_unfollowed(call, entity_id)
         with self.service.reading() as connection:
             owner = reading.read_owner(connection, self.service.tables, self.kind, entity_id)
         if owner is None:
@@ -95,7 +98,9 @@ class Collection:
         :returns: the problem to answer if the id is that of a deleted entity. The journal no longer has its project,
             which may be another one. None: the caller may learn of the deletion.
         :raises Problem: 404 when the caller may not see the entity; 403 when it may do no more.
+        :raises FollowedEntity: the operation writes an entity of a followed site.
         """
+        self._require_unfollowed(call, entity_id)
         with self.service.reading() as connection:
             owner = reading.read_owner(connection, self.service.tables, self.kind, entity_id, deleted=True)
         if owner is not None:
@@ -107,6 +112,14 @@ class Collection:
         if known:
             raise absent
         return absent
+
+    def _require_unfollowed(self, call: Call, entity_id: str) -> None:
+        """Require that a request that writes is about no entity of a followed site, whether or not it exists.
+
+        A commit would refuse it, too. A lease has no commit.
+        """
+        if call.request.method not in ("GET", "HEAD"):
+            self.service.store.sites.require_own(API, self.kind.name, entity_id)
 
     def is_of_removed(self, row: Mapping[str, Any]) -> bool:
         """Whether an entity is that of a removed source.

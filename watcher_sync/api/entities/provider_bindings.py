@@ -33,12 +33,13 @@ class ProviderBindingItem(EntityItem):
                 f"{collection.kind.plural}:delete", ADMIN, reason="it lets another source speak for the provider"
             ),
             responses={204: Answer(None, "The binding is deleted")},
-            errors=(404,),
+            errors=(404, 409),
             tag=collection.kind.plural,
         )(self.delete)
 
     def delete(self, call: Call, entity_id: str) -> None:
         """Deletes the binding."""
+        self.collection.require_existing(call, entity_id)
         with self._writer.begin(call.context.actor) as cycle:
             old = cycle.view.get(KIND, entity_id)
             if old is None:

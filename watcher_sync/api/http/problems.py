@@ -20,6 +20,7 @@ from oslo_log import log as logging
 from watcher_sync.api.http.envelope import REQUEST_ID
 from watcher_sync.exceptions import (
     DatabaseUnavailable,
+    FollowedEntity,
     HeadMoved,
     InvalidEvent,
     JournalPurged,
@@ -208,6 +209,8 @@ def _answer_own_error(request: falcon.Request, response: falcon.Response, error:
     elif isinstance(error, (DatabaseUnavailable, HeadMoved, SchemaMissing)):
         LOG.warning("%s %s: %s", request.method, request.path, error)
         problem = Problem(503, "The database is not available now", headers={"Retry-After": "2"})
+    elif isinstance(error, FollowedEntity):
+        problem = Problem(409, error.why)
     elif isinstance(error, InvalidEvent):
         problem = Problem(400, str(error))
     elif isinstance(error, RowRefused):

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The states, deletions and listings of a region become changes of entities with the site's prefix.
 
-A state is a whole entity with the versions of the region, so the ordering guard decides as the region did. In a
-later epoch of the region, its number leads them (:mod:`~watcher_sync.handlers.federation.naming`).
+A state is a whole entity with the versions of the region, so the ordering guard decides as the region did. The number
+of the region's epoch leads them (:mod:`~watcher_sync.handlers.federation.naming`).
 
-A ``listed`` event has the ids of all entities of a kind. Those that it lacks are deleted, unless the present epoch has
-never had them, or the delete guard refuses.
+A first state replaces what this installation made under the id.
+
+A ``listed`` event has the ids of all entities of a kind. Others are deleted, unless the present epoch never had
+them, or the delete guard refuses.
 
 Unknown fields and kinds are ignored. A state of the same version completes what an older release ignored, here or in
 the region.
 
-Guaranteed: any permutation and repetition of states and deletions ends in the same model.
+Guaranteed: any permutation and repetition of states and deletions ends in one model.
 """
 
 from __future__ import annotations
@@ -130,15 +132,18 @@ class FederationHandler(Handler):
             for facet, version in _each_facet(kind, state.versions).items()
             if facet in kind.facet_position and version != NEVER
         }
+        known = view.get(kind.name, entity_id)
+        made_here: tuple[Change, ...] = ()
+        if known is not None and _was_made_here(kind, known):
+            made_here, known = (deletion_of(kind, known),), None
         if not versions:
-            return ()  # it exists because something refers to it, here as there
+            return made_here  # it exists because something refers to it, here as there
         anchor = versions.get(kind.anchor)
         if state.gone is True and anchor is not None:
             return (_deletion(kind, entity_id, anchor, state.versions),)
         newest = anchor if anchor is not None else max(versions.values())
-        known = view.get(kind.name, entity_id)
         if state.discovered is True and _EVERY_FACET in state.versions:
-            return _without_declaration(kind, known, newest)
+            return (*made_here, *_without_declaration(kind, known, newest))
         if known is not None and (anchor or NEVER) < known.versions[kind.anchor_position]:
             # The state is of before the one that is known, perhaps of before a deletion: no facet of it counts.
             if anchor is None:
@@ -150,7 +155,7 @@ class FederationHandler(Handler):
         if known is not None:
             versions |= _lost_facets(kind, known, versions, state.region_epoch)
         facets = _facets(event, kind, tuple(versions))
-        return (Upsert(kind.name, entity_id, newest, facets, versions, completes=True),)
+        return (*made_here, Upsert(kind.name, entity_id, newest, facets, versions, completes=True))
 
     def _warn_of_fields(self, event: Event, kind: Kind) -> None:
         if not isinstance(event.data, bytes) or not self._warns(event.origin, kind.name):
@@ -234,6 +239,11 @@ def _without_declaration(kind: Kind, known: Entity | None, version: Version) -> 
     if known is None or not is_declared(kind, known):
         return ()
     return (Delete(kind.name, known.id, Version(version + _AFTER)),)
+
+
+def _was_made_here(kind: Kind, known: Entity) -> bool:
+    """Whether this installation declared an entity itself, before it followed the site."""
+    return is_declared(kind, known) and known.versions[kind.anchor_position] < first_version(known.id, 0)
 
 
 def _was_created_again(kind: Kind, known: Entity, versions: Mapping[str, Version], number: int) -> bool:

@@ -8,7 +8,7 @@ Projects, images, flavors and users get none, because they are no entities here.
 those of pods in ``vnfc_resource_info``, get none either.
 
 A region whose database went back in time has lower versions than the model here. So the number of its epoch leads each
-version: see :func:`led`.
+version (:func:`led`). That also makes it newer than all that this installation wrote to the id.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ MAX_EPOCHS: Final = 10**_DIGITS - 1
 
 
 def led(version: str, entity_id: str, number: int) -> Version:
-    """A version of an epoch: newer than all that the region said in an earlier one. The first epoch leads nothing.
+    """A version of an epoch: newer than all that the region said in an earlier one, and all that was written here.
 
     Versions that a process writes itself begin with one tilde. Those of a region may be led by a number already, of a
     region that it follows in turn. The id of an entity has a colon for each region on its way. So one tilde more than
@@ -68,7 +68,7 @@ def led(version: str, entity_id: str, number: int) -> Version:
     :param entity_id: with the prefix of the site.
     :param number: how many times the region went back in time.
     """
-    return Version(f"{_lead(entity_id)}{number:0{_DIGITS}d}{WRITTEN_HERE}{version}" if number else version)
+    return Version(f"{_lead(entity_id)}{number:0{_DIGITS}d}{WRITTEN_HERE}{version}")
 
 
 def first_version(entity_id: str, number: int) -> Version:
@@ -80,7 +80,7 @@ def first_version(entity_id: str, number: int) -> Version:
 
 
 def number_of(version: str, entity_id: str) -> int:
-    """The number of the epoch that leads a version; 0: none does."""
+    """The number of the epoch that leads a version; 0: the first one, or none does."""
     lead = _lead(entity_id)
     digits = version[len(lead) : len(lead) + _DIGITS]
     return int(digits) if version.startswith(lead) and digits.isdecimal() else 0

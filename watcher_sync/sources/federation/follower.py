@@ -246,8 +246,7 @@ class Follower(RegionFollower):
                 found.update(document.id for document, _ in page.entities)
                 self._emit(self._states(kind, page, began))
         head = head or 0
-        percent = self._guard.max_delete_percent
-        listed = [self._make.listed(kind, found, head, began, percent) for kind, found in ids.items()]
+        listed = self._listed(ids, head, began)
         if listed:
             listed[-1] = msgspec.structs.replace(listed[-1], position=self._cursor_at(head))
         self._emit(listed)

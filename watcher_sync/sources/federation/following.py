@@ -7,7 +7,7 @@ import abc
 import datetime
 import random
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from logging import Logger
 from typing import Final
 
@@ -79,6 +79,8 @@ class RegionFollower(abc.ABC):
         self._is_new_epoch = False
         """Whether the next event is the first one of an epoch."""
         self._guard = guard
+        self.is_first_contact = False
+        """Whether the source has no position: what the region lacks was made here, and the guard does not hold it."""
         self._backoff = Backoff(FIRST_PAUSE_SECONDS, backoff_max, uniform=jitter)
         self._outage: type[Exception] | None = None
         """The sort of the last reason; None: the source is connected, or was not yet."""
@@ -111,6 +113,15 @@ class RegionFollower(abc.ABC):
     @abc.abstractmethod
     def _attempt(self) -> float:
         """Follow until something ends it; return the seconds to wait. :raises IntakeClosed: stopped."""
+
+    def _listed(self, ids: Mapping[str, Iterable[str]], sequence: int, began: datetime.datetime) -> list[Event]:
+        """The events of a complete listing.
+
+        :param ids: kind -> the ids that the region has.
+        """
+        percent = 100.0 if self.is_first_contact else self._guard.max_delete_percent
+        self.is_first_contact = False
+        return [self._make.listed(kind, found, sequence, began, percent) for kind, found in ids.items()]
 
     # The place
 

@@ -154,8 +154,7 @@ class RegionLogFollower(RegionFollower):
         if self._partial_detail:
             LOG.warning("source %s: %s", self._site.source, self._partial_detail)
             return []
-        percent = self._guard.max_delete_percent
-        return [self._make.listed(kind, found, change.seq, self._began, percent) for kind, found in ids.items()]
+        return self._listed(ids, change.seq, self._began)
 
     def _is_current(self, change: PublishedChange) -> bool:
         """Whether it is of the present epoch; one of another belongs to a snapshot whose begin follows."""

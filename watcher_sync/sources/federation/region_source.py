@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from watcher_sync.sources.federation.following import RegionFollower
 
 _STOP_TIMEOUT_SECONDS: Final = 5.0
+_FORM_OF_VERSIONS: Final = "2"
+"""How the model stores the versions of a region. The first engine with another form lists the region."""
 
 
 class RegionSource(Source):
@@ -57,7 +59,9 @@ class RegionSource(Source):
 
     def start(self, emit: Emit) -> None:
         """Start the follower; returns at once."""
-        self._follower = self.make_follower(emit, read_cursor(self.saved_cursor).read_by(self.stored_fields))
+        cursor = read_cursor(self.saved_cursor).read_by(f"{self.stored_fields}{_FORM_OF_VERSIONS}")
+        self._follower = self.make_follower(emit, cursor)
+        self._follower.is_first_contact = not self.saved_cursor
         self._follower.on_state = self.log_state
         self._follower.start()
 

@@ -26,6 +26,7 @@ from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Staged
 from watcher_sync.model.texts import storable
 from watcher_sync.storage.epochs import Position, continues, new_mark, read_position
+from watcher_sync.storage.groups.followed_sites import FollowedSites
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.stored.quotas import Connect, EntityQuota, EventQuotas, QuotaKeeper, StoredUsage, Superseded
 from watcher_sync.storage.stored.stored_events import (
@@ -327,6 +328,7 @@ class CommitStore(Protocol):
     """Writes commits, and reads what the cycle needs for them."""
 
     tables: Tables
+    sites: FollowedSites
 
     def connect(self) -> AbstractContextManager[sa.Connection]:
         """A connection for reading, for the length of the block.

@@ -39,6 +39,7 @@ class LockedStore:
         :param connection: in the transaction that locks the head.
         """
         self.tables = store.tables
+        self.sites = store.sites
         self._store = store
         self._connection = connection
 

@@ -44,6 +44,7 @@ from watcher_sync.storage.database.database import MAX_PACKET, no_duplicates, ru
 from watcher_sync.storage.database.database_time import DatabaseTime
 from watcher_sync.storage.database.time_limits import CommitWatch
 from watcher_sync.storage.epochs import Position, position_of
+from watcher_sync.storage.groups.followed_sites import FollowedSites
 from watcher_sync.storage.groups.operation_leases import lock_leases
 from watcher_sync.storage.loading import Only, load_rows
 from watcher_sync.storage.schema.tables import tables_of
@@ -86,6 +87,8 @@ class Store:
         self.tables = tables_of(kinds)
         self.time = DatabaseTime(self.commits)
         """The database's time: rows get their times from it, and purges compare with it."""
+        self.sites = FollowedSites(self.commits, self.tables)
+        """The followed sites, of which no commit but those of their sources writes an entity."""
         self._now = now or self.time.now
         self._connection: sa.Connection | None = None
         self._writer = CommitWriter(database, self.tables, kinds, quotas)

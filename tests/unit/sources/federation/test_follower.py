@@ -267,6 +267,21 @@ def test_the_changes_begin_where_the_journal_was_before_the_first_page() -> None
     assert {each.origin for each in following.events} == {"north"}
 
 
+def test_the_delete_guard_holds_back_nothing_of_the_first_contact_and_of_it_alone() -> None:
+    """What the region lacks then was made here. It never was the region's."""
+    region = FakeRegion()
+    region.write("a", "b", "c")
+    following = Following(region)
+    following.follower.is_first_contact = True
+    with following:
+        wait_until(lambda: following.position() == 3)
+        region.oldest = 5
+        region.write("d")
+        wait_until(lambda: following.told().count("listed") == 2)
+    listed = [each.read()["max_delete_percent"] for each in following.events if each.type.endswith("listed")]
+    assert listed == [100.0, 30.0]
+
+
 def test_a_deletion_during_the_listing_follows_the_listing() -> None:
     region = FakeRegion()
     region.write("a", "b", "c")

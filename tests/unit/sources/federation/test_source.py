@@ -83,6 +83,19 @@ def test_another_release_begins_with_a_listing_and_the_same_one_continues() -> N
         assert stored.at_epoch("f", NOON).readers == "a"
 
 
+@pytest.mark.parametrize(("cursor", "is_first"), [(None, True), ("", True), ("7", False), ("@e", False)])
+def test_the_first_contact_is_that_of_a_source_without_a_position(
+    tmp_path: Path, cursor: str | None, is_first: bool
+) -> None:
+    source = made(tmp_path, cursor=cursor, endpoint="http://127.0.0.1:1")
+    source.start(lambda *_: None)
+    try:
+        assert source._follower is not None
+        assert source._follower.is_first_contact == is_first
+    finally:
+        source.stop(time.monotonic() + deadline(30))
+
+
 def test_a_source_is_rewound_to_a_new_listing(tmp_path: Path) -> None:
     assert made(tmp_path).cursor_at("first") == ""
     with pytest.raises(ConfigError, match="the only place is first"):
