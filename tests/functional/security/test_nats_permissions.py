@@ -14,6 +14,7 @@ from nats.js.api import StreamConfig
 from oslo_config import cfg
 
 from tests.functional.log.jetstream_streams import PARTITION, change, make_outlet, snapshot
+from tests.functional.log.publishing import publish
 from tests.functional.security.provider_accounts import FILE, STREAM, USERS
 from tests.functional.sources.jetstream import Dcm, cloud_event, dcm_of, reading
 from tests.functional.sources.listening import Engine
@@ -72,13 +73,13 @@ def test_the_outlet_publishes_and_cleans_the_model_and_readers_follow(serve: Ser
     with serve(LOG_FILE) as server:
         outlet = make_outlet([server.url], LOG, subject_prefix="watcher-sync", user="outlet", password="pw-outlet")
         outlet.open({})
-        outlet.publish([*snapshot(1, "gone", "a"), change(2, "b")])
-        outlet.publish(snapshot(2, "a", "b"))
-        outlet.publish([change(3, "c"), change(4, "c")])
+        publish(outlet, [*snapshot(1, "gone", "a"), change(2, "b")])
+        publish(outlet, snapshot(2, "a", "b"))
+        publish(outlet, [change(3, "c"), change(4, "c")])
         with LogReader([server.url], LOG, user="reader", password="pw-reader") as reader:
             entries = reader.read(timeout=deadline(PATIENCE_SECONDS))
             found = list(itertools.takewhile(lambda each: each.change != "snapshot_end", entries))
-            outlet.publish([change(5, "d")])
+            publish(outlet, [change(5, "d")])
             assert next(entries).id == "d"
             position = {PARTITION: ("e", 4, 11)}
             assert [each.id for each in itertools.islice(reader.read(position), 1)] == ["d"]
