@@ -102,7 +102,7 @@ def test_every_reader_ends_in_the_model_though_members_harm_a_log_whose_servers_
             backup.restore()
             with writing(site) as members:
                 advance(members)
-                outlet(site)
+                outlet(site).wait_for_log("published a snapshot", 120)
                 advance(members)
             entities = check(site, readers)
             begins = sum(reader.begins for reader in readers)

@@ -47,7 +47,7 @@ class LogPosition(NamedTuple):
     A database that went back in time has another change at this seq, which was committed at another time.
     """
     is_in_snapshot: bool = False
-    """Whether the log ends within a snapshot, which was interrupted."""
+    """Whether a snapshot has to follow: the log ends within one, or does not have its last message any more."""
 
     def __str__(self) -> str:
         return f"seq {self.seq} of epoch {self.epoch}"
@@ -59,6 +59,10 @@ LogPositions = Mapping[str, LogPosition]
 
 class OutletError(WatcherSyncError):
     """The log did not take the changes, or cannot be reached: the framework closes the outlet, and opens it again."""
+
+
+class LogRefused(OutletError):
+    """The log is that of another installation."""
 
 
 class OutletDeposed(OutletError):

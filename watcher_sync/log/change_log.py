@@ -21,7 +21,7 @@ from oslo_log import log as logging
 
 from watcher_sync.exceptions import HistoryChanged, JournalPurged
 from watcher_sync.log import base
-from watcher_sync.log.base import LogChange, LogPosition, OutletError
+from watcher_sync.log.base import LogChange, LogPosition, LogRefused
 from watcher_sync.model.kinds import Entity, Kind, Kinds, project_of
 from watcher_sync.model.model import Model
 from watcher_sync.read.journal_reader import JournalReader
@@ -221,12 +221,21 @@ class ChangeLogs:
         with translated(), self._store.connect_stable() as connection:
             return load_at(connection, self._store.tables, self._store.kinds, wanted)
 
+    def had_epoch(self, epoch: str) -> bool:
+        """Whether it is the epoch of the database, or was.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        with translated(), self._store.database.connect() as connection:
+            is_present = read_position(connection, self._store.tables).epoch == epoch
+            return is_present or had_epoch(connection, self._store.tables, epoch, own=True)
+
     def require_continued(self, position: LogPosition) -> str:
         """Compare the end of a log with the journal, unless it is of a former epoch.
 
         :returns: the epoch of the database.
         :raises HistoryChanged: the database does not have the change, or has another one with its seq.
-        :raises OutletError: the database never had the epoch.
+        :raises LogRefused: the database never had the epoch.
         :raises DatabaseUnavailable: the database is unavailable.
         """
         tables, known = self._store.tables, Position(position.epoch, position.seq, mark=None, time=position.time)
@@ -236,7 +245,7 @@ class ChangeLogs:
                 if not continues(connection, tables, head, known):
                     raise HistoryChanged(known, head)
             elif not had_epoch(connection, tables, known.epoch, own=True):
-                raise OutletError(
+                raise LogRefused(
                     f"the log ends at {known}, which this database never had: another installation publishes there, "
                     "or the database was restored from before that epoch. To publish there nevertheless: "
                     f"watcher-sync-manage epoch renew --after {known.epoch}"

@@ -32,7 +32,7 @@ from oslo_log import log as logging
 from watcher_sync.backoff import Backoff
 from watcher_sync.exceptions import HistoryChanged, JournalPurged, LeaseLost, WatcherSyncError, interrupts, text_of
 from watcher_sync.log import base, cursors
-from watcher_sync.log.base import LogChange, LogPosition, LogPositions, Outlet, OutletError
+from watcher_sync.log.base import LogChange, LogPosition, LogPositions, LogRefused, Outlet, OutletError
 from watcher_sync.log.change_log import ChangeLog, ChangeLogs, LoggedRow, snapshot_of
 from watcher_sync.log.cursors import OutletCursor
 from watcher_sync.log.fitting import Fitting
@@ -49,6 +49,8 @@ BATCH: Final = 500
 _WAIT_SECONDS: Final = 0.2
 QUIET_SECONDS: Final = 10.0
 """So long a log that is ahead of the database must not move before the database counts as restored."""
+_REFUSED_PAUSES: Final = 1.5
+"""Of that time, after a log was refused."""
 _CURSOR_SECONDS: Final = 1.0
 """Between two writes of a cursor that moves."""
 _IDLE_SECONDS: Final = 5.0
@@ -153,7 +155,9 @@ class OutletPublisher:
         if known is not None and known.selection != self._selection.digest:
             known = None
         self._cursor = self._new_cursor(known)
-        durable = {} if known is None else {outlet.partition: LogPosition(known.epoch, known.published_seq)}
+        durable = {}
+        if known is not None and self._logs.had_epoch(known.epoch):  # another one is that of a database that was copied
+            durable = {outlet.partition: LogPosition(known.epoch, known.published_seq)}
         found = outlet.open(durable).get(outlet.partition)
         self._fitting.begin()
         try:
@@ -166,6 +170,8 @@ class OutletPublisher:
             while not self._stopping.is_set():
                 if self._monotonic() - verified_at >= _VERIFY_SECONDS:
                     outlet.verify()
+                    if verified_at > -math.inf:
+                        self._backoff.succeeded()
                     verified_at = self._monotonic()
                 self._publish_next()
         except (JournalPurged, HistoryChanged) as exc:
@@ -179,7 +185,7 @@ class OutletPublisher:
         """After which row of the journal to continue; None: with a snapshot.
 
         :raises HistoryChanged: the database went back in time.
-        :raises OutletError: another installation publishes on the log.
+        :raises LogRefused: another installation publishes on the log.
         """
         try:
             epoch = self._logs.require_continued(found)
@@ -202,18 +208,20 @@ class OutletPublisher:
         return found
 
     def _require_quiet(self, found: LogPosition, durable: LogPositions) -> None:
-        """Give a copy of a database that publishes on the log an epoch of its own. Its log is then a foreign one.
+        """Require that a log that is ahead of the database does not move.
 
-        :raises OutletError: the log moves, so the database is such a copy.
+        :raises LogRefused: it does: the database is a copy of one that publishes there, or that one is a copy.
+        :raises LeaseLost: the stop, or another process publishes now.
         """
         if self._stopping.wait(self._quiet_seconds):
-            return
+            raise LeaseLost("stopped before the log was known to be quiet")
+        self._require_lease()
         now = self._outlet.open(durable).get(self._outlet.partition)
         if now != found:
-            epoch = self._store.begin_epoch()
-            raise OutletError(
+            raise LogRefused(
                 f"another installation publishes on the log, which ended at {found} and ends at {now or 'nothing'}: "
-                f"the database is a copy of its database, and has the epoch {epoch} now. Give the outlet another log"
+                "the database of one is a copy of the other. Give it another log, and an epoch of its own: "
+                "watcher-sync-manage epoch renew"
             )
 
     def _begin(self, place: LogPosition, found: LogPosition) -> None:
@@ -228,6 +236,7 @@ class OutletPublisher:
         rows = self._read(cursor)
         if rows:
             self._publish_rows(cursor, rows)
+            self._backoff.succeeded()
             return
         self._save()
         self._reader.wait(cursor.seq, _WAIT_SECONDS, cursor.epoch)
@@ -241,7 +250,7 @@ class OutletPublisher:
             published = self._send(portion)
             self.stats.changes += len(portion)
             cursor = self._advance(cursor, published, published)
-        return self._advance(cursor, rows[-1].seq, cursor.published_seq)
+        return self._advance(cursor, rows[-1].seq if rows else cursor.seq, cursor.published_seq)
 
     def _advance(self, cursor: OutletCursor, seq: int, published: int) -> OutletCursor:
         """The journal was read up to a seq, and the log has all that is wanted of it."""
@@ -249,7 +258,6 @@ class OutletPublisher:
             cursor, seq=seq, published_seq=published, detail=self._fitting.detail
         )
         self.stats.seq = seq
-        self._backoff.succeeded()
         self._save()
         return moved
 
@@ -390,7 +398,10 @@ class OutletPublisher:
             LOG.warning("outlet %s: failed, retrying: %s", self._outlet.name, text_of(error), exc_info=traceback)
         self.stats.failures += 1
         self._report(cursors.FAILED, text_of(error))
-        self._stopping.wait(self._backoff.failed())
+        pause = self._backoff.failed()
+        if isinstance(error, LogRefused):  # each attempt may disturb the publisher that the log has
+            pause += _REFUSED_PAUSES * self._quiet_seconds
+        self._stopping.wait(pause)
 
     def _report(self, state: str, detail: str) -> None:
         """Write the state into the row, if the database answers."""

@@ -15,7 +15,7 @@ import msgspec
 
 from watcher_sync.exceptions import FollowedEntity
 
-_AFTER_SITE: Final = ":"
+AFTER_SITE: Final = ":"
 
 
 class EntityScope(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class EntityScope(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def site(self) -> str:
         """The site; empty: it is none."""
-        is_site = not self.kind and self.field == "id" and self.is_prefix and self.value.endswith(_AFTER_SITE)
+        is_site = not self.kind and self.field == "id" and self.is_prefix and self.value.endswith(AFTER_SITE)
         return self.value[:-1] if is_site else ""
 
     def has(self, value: object) -> bool:
@@ -63,6 +63,6 @@ def require_own(sites: Mapping[str, frozenset[str]], source: str, kind: str, ent
     :param sites: site -> the sources that follow it.
     :raises FollowedEntity: it is not.
     """
-    site, colon, _ = entity_id.partition(_AFTER_SITE)
+    site, colon, _ = entity_id.partition(AFTER_SITE)
     if colon and source not in (sources := sites.get(site, (source,))):
         raise FollowedEntity(kind, entity_id, site, sources)

@@ -17,7 +17,7 @@ from tests.functional.executables import run_preloaded
 from tests.functional.log.memory_log import Cloud, MemoryLog, Process, cursor_of, instance, publishing, wait_for_seq
 from tests.functional.storage.conftest import opened
 from tests.setting_back import Backup
-from tests.waiting import deadline, wait_until
+from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 from watcher_sync.log import cursors
 from watcher_sync.log.base import SNAPSHOT_BEGIN
 from watcher_sync.model.entities import builtin_kinds
@@ -124,20 +124,49 @@ def test_a_copy_of_a_database_is_refused_while_the_original_publishes(original: 
             process.publisher(log)
             try:
                 wait_until(lambda: is_refused(copied, "another installation publishes"))
-                assert epoch_of(copied) != epoch_of(original)
-                ended.set()
-                writer.join()
-                wait_until(lambda: is_refused(copied, "which this database never had"))
             finally:
                 process.stop()
         finally:
             ended.set()
             writer.join()
         wait_for_seq(log, cloud.cycle.model.generation)
+    assert epoch_of(copied) == epoch_of(original)  # nothing was written there
     copied.dispose()
     assert log.snapshots() == 1
     assert {each.epoch for each in log.changes} == {epoch_of(original)}
     assert log.model() == cloud.rows()
+
+
+def test_a_copy_that_is_stopped_before_the_log_is_known_to_be_quiet_has_its_epoch_still(
+    original: Store, tmp_path: Path
+) -> None:
+    log, cloud = MemoryLog(), Cloud(original)
+    cloud.write(instance(1, state="active"))
+    with publishing(original, log):
+        wait_until(lambda: log.snapshots() == 1)
+        copied = copy_of(original, tmp_path / "copy.sqlite")
+        wait_for_seq(log, cloud.write(instance(1, state="stopped")))
+    process = Process(copied, seconds=1.0, quiet_seconds=PATIENCE_SECONDS)
+    publisher = process.publisher(log)
+    wait_until(lambda: publisher.stats.is_publishing)
+    process.stop()
+    assert epoch_of(copied) == epoch_of(original)
+    copied.dispose()
+    assert log.snapshots() == 1
+
+
+def test_a_copy_publishes_on_a_log_of_its_own_also_if_that_tells_no_position(original: Store, tmp_path: Path) -> None:
+    log, own, cloud = MemoryLog(), MemoryLog(), Cloud(original)
+    cloud.write(instance(1, state="active"))
+    with publishing(original, log):
+        wait_until(lambda: log.snapshots() == 1)
+    copied = copy_of(original, tmp_path / "copy.sqlite")
+    copied.begin_epoch()
+    own.tells_position = False
+    with publishing(copied, own):
+        wait_until(lambda: own.snapshots() == 1)
+    copied.dispose()
+    assert own.model() == cloud.rows()
 
 
 def test_a_copy_with_an_epoch_of_its_own_is_refused_also_while_the_original_is_stopped(

@@ -133,6 +133,17 @@ def test_the_next_publisher_gets_the_last_position_and_whether_it_is_in_a_snapsh
         outlet_for(cluster, topic, partition="west").open({})
 
 
+def test_a_snapshot_of_another_selection_at_the_same_seq_removes_what_it_lacks(
+    cluster: MockCluster, topic: str
+) -> None:
+    outlet = outlet_for(cluster, topic)
+    outlet.open({})
+    publish(outlet, snapshot(600, ["a", "b", "c"]))
+    publish(outlet, snapshot(600, ["a"]))
+    outlet.close()
+    assert set(cluster.model(topic)) == {"instance/a"}
+
+
 def test_a_missing_topic_is_an_error_that_names_it(cluster: MockCluster) -> None:
     missing = f"watcher-sync-{secrets.token_hex(4)}"
     cluster.create(missing)

@@ -143,6 +143,18 @@ def test_where_all_changes_are_too_old_the_model_has_the_position(make: Make, lo
     assert outlet.open({}) == {"north": at(3)}
 
 
+def test_where_the_last_message_has_expired_the_model_tells_the_epoch(make: Make, log: LogReader) -> None:
+    outlet = make()
+    outlet.open({})
+    publish(outlet, [*snapshot(1, "a"), change(2)])
+    outlet.close()
+    wait_until(lambda: log.state(log.model_name).last_seq == 4)
+    for stream in (log.name, log.model_name):
+        log.client.do(log.client.js.delete_msg(stream, 4))
+    found = outlet.open({"north": at(2)})["north"]
+    assert (found.epoch, found.is_in_snapshot) == ("e", True)
+
+
 def test_a_model_without_a_whole_snapshot_makes_the_next_open_ask_for_one(make: Make, log: LogReader) -> None:
     outlet = make()
     outlet.open({})

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from tests.functional.log.memory_log import (
     Cloud,
     MemoryLog,
+    MemoryOutlet,
     Process,
     cursor_of,
     gone,
@@ -25,6 +26,7 @@ from tests.setting_back import Backup
 from tests.waiting import wait_until
 from watcher_sync.exceptions import HistoryChanged
 from watcher_sync.log import cursors
+from watcher_sync.log.base import OutletError
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.stored.retention import Retention, purge
 from watcher_sync.storage.writing.store import Store
@@ -370,6 +372,22 @@ def test_a_log_that_is_damaged_gets_a_new_snapshot_also_while_nothing_changes(
         assert publisher.stats.failures == 1
     assert log.model() == cloud.rows()
     assert log.snapshots() == 2
+
+
+def test_a_log_that_stays_damaged_gets_snapshots_with_longer_pauses(
+    store: Store, cloud: Cloud, log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def verify(_outlet: MemoryOutlet) -> None:
+        cloud.write(instance(1, state=f"s{log.snapshots()}"))  # the changes before a snapshot are no progress
+        log.lacks_snapshot = True
+        raise OutletError("the log is damaged")
+
+    monkeypatch.setattr(MemoryOutlet, "verify", verify)
+    cloud.write(instance(1, state="active"))
+    with publishing(store, log) as publisher:
+        wait_until(lambda: publisher._backoff.failures >= 3)
+    assert log.snapshots() >= 3
+    assert len(log.seqs()) >= 2
 
 
 def test_one_of_two_processes_publishes_and_the_other_takes_over(store: Store, cloud: Cloud, log: MemoryLog) -> None:

@@ -8,7 +8,7 @@ the reason. It reconnects without limit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Self
 
 from watcher_sync.client.log.entries import LogEntry, LogPlaces, LogReading
@@ -56,7 +56,7 @@ class LogReader:
         """
         return _Entries(self._read(position, timeout))
 
-    def _read(self, position: LogPlaces | None, timeout: float | None) -> Iterator[LogEntry | UnknownMessage]:
+    def _read(self, position: LogPlaces | None, timeout: float | None) -> Generator[LogEntry | UnknownMessage]:
         reading = LogReading(position)
         follower = LogFollower(
             connector(self._servers, self._options),
@@ -88,7 +88,7 @@ class LogReader:
 class _Entries(Iterator[LogEntry]):
     """An iterator that goes on after an error, as a generator cannot."""
 
-    def __init__(self, found: Iterator[LogEntry | UnknownMessage]) -> None:
+    def __init__(self, found: Generator[LogEntry | UnknownMessage]) -> None:
         self._found = found
 
     def __next__(self) -> LogEntry:
@@ -96,3 +96,7 @@ class _Entries(Iterator[LogEntry]):
         if isinstance(found, UnknownMessage):
             raise found
         return found
+
+    def close(self) -> None:
+        """End the iteration, as a generator's does."""
+        self._found.close()

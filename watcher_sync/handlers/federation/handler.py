@@ -127,9 +127,11 @@ class FederationHandler(Handler):
         self._warn_of_fields(event, kind)
         state = event.read(_EntityState)
         entity_id = prefix_of(event.origin) + state.id
+        each = _each_facet(kind, state.versions)
+        leads = {version: led(version, entity_id, state.region_epoch) for version in set(each.values())}
         versions = {
-            facet: led(version, entity_id, state.region_epoch)
-            for facet, version in _each_facet(kind, state.versions).items()
+            facet: leads[version]
+            for facet, version in each.items()
             if facet in kind.facet_position and version != NEVER
         }
         known = view.get(kind.name, entity_id)

@@ -20,8 +20,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.log.base import SNAPSHOT_END, LogChange, LogPositions, Outlet, OutletDeposed, OutletError
-from watcher_sync.log.positions import POSITION, headers_of, positions_after, positions_in
+from watcher_sync.log.base import (
+    SNAPSHOT,
+    SNAPSHOT_BEGIN,
+    SNAPSHOT_END,
+    LogChange,
+    LogPositions,
+    Outlet,
+    OutletDeposed,
+    OutletError,
+)
+from watcher_sync.log.positions import headers_of, positions_after, positions_in
 
 if TYPE_CHECKING:
     import confluent_kafka
@@ -129,6 +138,8 @@ More properties of librdkafka, such as ``security.protocol:SASL_SSL,sasl.usernam
         self._kafka_partition = topics.PARTITION
         self._library = confluent_kafka
         self._producer: confluent_kafka.Producer | None = None
+        self._in_snapshot: set[bytes] = set()
+        """The keys of the last snapshot that was begun."""
 
     def open(self, position: LogPositions) -> LogPositions:
         """Refuse every publisher before this one, and read the last change.
@@ -197,10 +208,14 @@ More properties of librdkafka, such as ``security.protocol:SASL_SSL,sasl.usernam
     def _commit(self, producer: confluent_kafka.Producer, changes: Sequence[LogChange]) -> None:
         producer.begin_transaction()
         if changes[0].change == SNAPSHOT_END:
-            for stale in self._topics.keys_outside(headers_of(changes[0])[POSITION]):
+            for stale in self._topics.keys() - self._in_snapshot:
                 self._produce(producer, self._topics.spec.model, stale, None, changes[0])
         for change in changes:
             key, body = (change.key.encode() if change.kind else None), change.body
+            if change.change == SNAPSHOT_BEGIN:
+                self._in_snapshot = set()
+            elif change.change == SNAPSHOT and key is not None:
+                self._in_snapshot.add(key)
             self._produce(producer, self._topics.spec.changes, key, body, change)
             if key is not None:
                 self._produce(

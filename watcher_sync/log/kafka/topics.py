@@ -17,7 +17,6 @@ from confluent_kafka import admin
 from oslo_log import log as logging
 
 from watcher_sync.log.base import OutletError
-from watcher_sync.log.positions import POSITION
 
 LOG = logging.getLogger(__name__)
 
@@ -110,16 +109,13 @@ class KafkaTopics:
                     return None if last is None else _headers(last)
                 back *= _STEP_FACTOR
 
-    def keys_outside(self, position: str) -> set[bytes]:
-        """The keys of entities in the model that a snapshot does not have.
-
-        :param position: the header :data:`POSITION` of the snapshot, whose entities are all published.
-        """
+    def keys(self) -> set[bytes]:
+        """The keys of entities in the model."""
         found: set[bytes] = set()
         with closing(self._consumer()) as consumer:
             for record in self._records(consumer, self.spec.model, self._offsets(consumer, self.spec.model)[0]):
                 key = record.key() or b""
-                if record.value() is None or _headers(record).get(POSITION) == position:
+                if record.value() is None:
                     found.discard(key)
                 else:
                     found.add(key)

@@ -123,11 +123,15 @@ class JetStreamLog:
         return position
 
     async def _position(self, last: int) -> LogPosition | None:
-        """What the last message tells."""
+        """What the last message tells; where it has expired, as deletions do, what the model's last one does."""
         headers = await self._streams.headers_at(last) if last else None
+        is_expired = headers is None
+        if is_expired and last:
+            headers = await self._streams.last_headers(self._settings.streams.subjects)
         partition = self._settings.partition
         with suppress(OutletError):  # of a foreign message, which a snapshot follows
-            return positions_in(headers or {}, partition).get(partition)
+            found = positions_in(headers or {}, partition)[partition]
+            return found._replace(is_in_snapshot=True) if is_expired else found
         return None
 
 

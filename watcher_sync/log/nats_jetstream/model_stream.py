@@ -106,6 +106,8 @@ class ModelStream:
                 await asyncio.sleep(_POLL_SECONDS)
             changes = await self._streams.find_changes(make=make)
             model = await self._streams.find_model(make=make)
+            if not changes.made:
+                changes = await self._streams.changes()  # last: a copy is never ahead
             why = why_no_copy(changes.described, model.described, await self._streams.first_of_model(model))
             if changes.state.last_seq < last:
                 why = f"the stream {self._spec.changes} ends at {changes.state.last_seq}, not at {last}"

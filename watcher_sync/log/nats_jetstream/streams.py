@@ -184,6 +184,14 @@ class LogStreams:
                 return dict(_headers(message.hdrs))
         return None
 
+    async def last_headers(self, subjects: str) -> Mapping[str, str] | None:
+        """The headers of the last message that the model has; None: it has none.
+
+        :raises OutletError: the server refuses to say it.
+        """
+        message = await self._message(self._spec.model, {"last_by_subj": subjects})
+        return None if message is None else dict(_headers(message.hdrs))
+
     async def snapshot_in(self, stream: str, begin: str, end: str) -> SnapshotMarkers:
         """Where one of the streams has the markers of its last snapshot.
 

@@ -121,8 +121,10 @@ class RegionLogFollower(RegionFollower):
                 self._emit_placed([*newest.values(), *self._end(change)])
                 newest.clear()
             elif self._ids is not None or self._is_current(change):
-                newest.pop((change.kind, change.id), None)
-                newest[change.kind, change.id] = self._event_of(change)
+                # A marker is no state: what came before it remains.
+                key = (change.kind, f"too large: {change.id}" if change.is_marker else change.id)
+                newest.pop(key, None)
+                newest[key] = self._event_of(change)
         self._emit_placed(newest.values())
         self._backoff.moved(self._log.message)
 
@@ -172,7 +174,8 @@ class RegionLogFollower(RegionFollower):
             (found.add if change.exists else found.discard)(change.id)
         if change.is_marker:
             why = f"{change.kind} {change.id!a} is too large for the log of the region: read it by REST"
-            return self._make.undecodable(self._log.message, msgspec.json.encode({"id": change.id}), why)
+            body = msgspec.json.encode({"kind": change.kind, "id": change.id})
+            return self._make.undecodable("too-large", body, why)  # one row of the quarantine for each entity
         seq = change.seq
         if change.change == SNAPSHOT and change.previous_seq is not None:
             seq = change.previous_seq
@@ -193,4 +196,4 @@ class RegionLogFollower(RegionFollower):
             self._partial_detail = f"nothing is deleted by the model of the region, it is not complete: {why}"
         if received.marker:
             self._ids, self._awaits_epoch = None, received.marker == SNAPSHOT_BEGIN
-        return self._make.undecodable(received.sequence, received.data, str(why))
+        return self._make.undecodable(f"message-{received.sequence}", received.data, str(why))

@@ -146,13 +146,13 @@ class EventMaker:
         body = msgspec.json.encode(listed)
         return self._event(f"{self._mark}{sequence}.{kind}.{at.timestamp():.6f}", kind, "listed", "", body, at)
 
-    def undecodable(self, sequence: int, body: bytes, why: str) -> Event:
+    def undecodable(self, name: str, body: bytes, why: str) -> Event:
         """A message of the region's log that is no change.
 
-        :param sequence: in the stream.
+        :param name: with the body, identifies it in the quarantine.
         """
         return Event(
-            id=f"{self._site}/message-{sequence}",
+            id=f"{self._site}/{name}",
             type="federation",
             source=self._source,
             origin=self._site,

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.model.scopes import NO_SITES, EntityScope, require_own
+from watcher_sync.model.scopes import AFTER_SITE, NO_SITES, EntityScope, require_own
 from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.schema.tables import Tables
 
@@ -51,5 +51,6 @@ class FollowedSites:
         :raises FollowedEntity: the entity is that of a site that others follow.
         :raises DatabaseUnavailable: the database is unavailable.
         """
-        self.refresh()
-        require_own(self.sources, source, kind, entity_id)
+        if AFTER_SITE in entity_id:
+            self.refresh()
+            require_own(self.sources, source, kind, entity_id)

@@ -165,8 +165,8 @@ class Store:
     def begin_epoch(self, after: str = "") -> str:
         """Give the database another epoch, and return it.
 
-        :param after: a former epoch that it never had, and whose logs it continues; empty: it is a copy of another
-            database, and continues no log.
+        :param after: an epoch that it never had, and whose logs it continues; empty: it is a copy of another database,
+            and continues no log.
         :raises DatabaseUnavailable: the database is unavailable.
         """
         with translated(), self.commits.begin() as connection:

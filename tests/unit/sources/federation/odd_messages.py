@@ -19,7 +19,13 @@ _DEEPEST: Final = 30_000
 
 
 def message(
-    change: str = base.CREATED, entity_id: str = "a", *, seq: int = 1, form: str = formats.CLOUDEVENTS, **fields: Any
+    change: str = base.CREATED,
+    entity_id: str = "a",
+    *,
+    seq: int = 1,
+    form: str = formats.CLOUDEVENTS,
+    omitted: tuple[str, ...] = (),
+    **fields: Any,
 ) -> bytes:
     """A true message; the begin or the end of a snapshot has no entity."""
     is_marker = change in (base.SNAPSHOT_BEGIN, base.SNAPSHOT_END)
@@ -36,6 +42,7 @@ def message(
             delta={name: (None, value) for name, value in fields.items()},
             before=entity if change == base.DELETED else None,
             after=None if change == base.DELETED else entity,
+            omitted=omitted,
         )
     )
 
