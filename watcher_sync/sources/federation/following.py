@@ -77,7 +77,7 @@ class RegionFollower(abc.ABC):
         """Whether the next event is the first one of an epoch."""
         self._guard = guard
         self.is_first_contact = False
-        """Whether the source has no position: what the region lacks was made here, and the guard does not hold it."""
+        """Whether no whole listing was stored: the guard does not hold what was made here."""
         self._backoff = Backoff(FIRST_PAUSE_SECONDS, backoff_max, uniform=jitter)
         self._outage: type[Exception] | None = None
         """The sort of the last reason; None: the source is connected, or was not yet."""
@@ -116,9 +116,8 @@ class RegionFollower(abc.ABC):
 
         :param ids: kind -> the ids that the region has.
         """
-        percent = 100.0 if self.is_first_contact else self._guard.max_delete_percent
-        self.is_first_contact = False
-        return [self._make.listed(kind, found, sequence, began, percent) for kind, found in ids.items()]
+        percent, is_first, self.is_first_contact = self._guard.max_delete_percent, self.is_first_contact, False
+        return [self._make.listed(kind, found, sequence, began, percent, is_first) for kind, found in ids.items()]
 
     # The place
 

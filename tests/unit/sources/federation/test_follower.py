@@ -264,13 +264,12 @@ def test_the_changes_begin_where_the_journal_was_before_the_first_page() -> None
     assert following.told() == [
         "changed a", "changed b", "changed c", "changed d", "listed", "changed aa", "changed d",
     ]  # fmt: skip
-    assert following.events[4].read() == {"ids": ["a", "b", "c", "d"], "max_delete_percent": 30.0}
+    assert following.events[4].read() == {"ids": ["a", "b", "c", "d"], "max_delete_percent": 30.0, "first": False}
     assert following.events[4].position == "3"
     assert {each.origin for each in following.events} == {"north"}
 
 
-def test_the_delete_guard_holds_back_nothing_of_the_first_contact_and_of_it_alone() -> None:
-    """What the region lacks then was made here. It never was the region's."""
+def test_the_first_listing_and_it_alone_is_marked_as_the_first_one() -> None:
     region = FakeRegion()
     region.write("a", "b", "c")
     following = Following(region)
@@ -280,8 +279,8 @@ def test_the_delete_guard_holds_back_nothing_of_the_first_contact_and_of_it_alon
         region.oldest = 5
         region.write("d")
         wait_until(lambda: following.told().count("listed") == 2)
-    listed = [each.read()["max_delete_percent"] for each in following.events if each.type.endswith("listed")]
-    assert listed == [100.0, 30.0]
+    listed = [each.read() for each in following.events if each.type.endswith("listed")]
+    assert [(each["first"], each["max_delete_percent"]) for each in listed] == [(True, 30.0), (False, 30.0)]
 
 
 def test_a_deletion_during_the_listing_follows_the_listing() -> None:
