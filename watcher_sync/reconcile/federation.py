@@ -30,6 +30,7 @@ from watcher_sync.model.kinds import Entity
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.sources.federation.listing import Listing, list_ids
+from watcher_sync.sources.federation.loops import is_loop
 from watcher_sync.sources.federation.region_source import followed_sites
 from watcher_sync.sources.federation.states import read_cursor
 from watcher_sync.storage.database.database import translated
@@ -183,8 +184,9 @@ holds if it is shorter. A SIGHUP applies a new value.
 
     def _lost(self, scope: str, kind: str, base: _Base, listed: Collection[str]) -> list[Entity]:
         """Return the entities that the region does not have, and that were not written since the base."""
-        store, prefix = self.context.store, prefix_of(self._sites[scope])
-        missing = sorted(base.ids[kind] - {prefix + each for each in listed})
+        store, site = self.context.store, self._sites[scope]
+        prefix = prefix_of(site)
+        missing = sorted(base.ids[kind] - {prefix + each for each in listed if not is_loop(site, each)})
         found: list[Entity] = []
         with translated(), store.database.connect() as connection:
             model = TableModel(connection, store.tables, store.kinds)

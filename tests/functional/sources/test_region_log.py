@@ -471,12 +471,16 @@ def test_an_entity_of_a_foreign_project_is_followed_without_it(log: PublishedLog
     assert {key: document["project_id"] for key, document in north.model.items()} == {"own": "p", "foreign": None}
 
 
-def test_a_region_that_follows_this_one_is_refused(log: PublishedLog, tmp_path: Path) -> None:
+def test_an_entity_that_shows_a_loop_is_left_out_and_all_others_are_followed(log: PublishedLog, tmp_path: Path) -> None:
     log.write("south:north:a", n=1)
     log.snapshot()
+    log.write("south:north:b", n=1)
+    log.write("c", n=1)
     with following(configured(tmp_path, log)) as north:
-        wait_until(lambda: "loop north -> south -> north" in north.source.status().detail)
-    assert not north.events
+        wait_until(lambda: "c" in north.model)
+        wait_until(lambda: north.source.status().detail.startswith("loop north -> south -> north"))
+        assert north.source.status().state == "connected"
+    assert set(north.model) == {"c"}
 
 
 def test_a_log_that_is_not_there_is_told_and_followed_when_it_comes(log: PublishedLog, tmp_path: Path) -> None:

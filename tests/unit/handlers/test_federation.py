@@ -89,9 +89,9 @@ class Region:
         gone = {"id": entity_id, "versions": {declared.anchor: version}}
         return event(kind, "deleted", {**gone, "region_epoch": self.epoch} if self.epoch else gone)
 
-    def listed(self, kind: str, percent: float = 100) -> Event:
+    def listed(self, kind: str, percent: float = 100, *, first: bool = False) -> Event:
         ids = list(self.model.snapshot().ids(kind))
-        return event(kind, "listed", {"ids": ids, "max_delete_percent": percent})
+        return event(kind, "listed", {"ids": ids, "max_delete_percent": percent, "first": first})
 
 
 def followed(entity: Any) -> tuple[Version, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -71,6 +72,32 @@ def test_an_entity_that_the_region_only_refers_to_is_declared_no_more() -> None:
     assert (found.status, found.registered) == (None, False)
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_the_guard_of_a_first_listing_counts_all_but_what_was_made_here(first: bool) -> None:
+    region, player = Region(), Player()
+    player.play(*(region.upsert(STI, each, service_type="vm") for each in "abcd"))
+    written_here(player, *(msgspec.structs.replace(spec(1), id=f"north:{n}") for n in range(6)))
+    region.delete(STI, "a")
+    region.delete(STI, "b")
+    theirs, mine = [f"north:{each}" for each in "abcd"], [f"north:{n}" for n in range(6)]
+    found = player.play(region.listed(STI, 49, first=first)).ids(STI)
+    assert (sorted(found), len(player.doubtful)) == (theirs if first else sorted(mine + theirs), 1)
+    assert sorted(player.play(region.listed(STI, 50, first=True)).ids(STI)) == theirs[2:]
+
+
+@given(theirs=st.integers(0, 9), lost=st.integers(0, 9), mine=st.integers(0, 9), percent=st.integers(0, 100))
+def test_what_was_made_here_changes_no_decision_of_the_guard(theirs: int, lost: int, mine: int, percent: int) -> None:
+    def left(made_here: int) -> list[str]:
+        region, player = Region(), Player()
+        player.play(*(region.upsert(STI, f"r{n}", service_type="vm") for n in range(theirs)))
+        written_here(player, *(msgspec.structs.replace(spec(1), id=f"north:m{n}") for n in range(made_here)))
+        for number in range(min(lost, theirs)):
+            region.delete(STI, f"r{number}")
+        return list(player.play(region.listed(STI, percent, first=True)).ids(STI))
+
+    assert left(mine) == left(0)
+
+
 @st.composite
 def written_before(draw: st.DrawFn) -> list[Change]:
     """Writes of this installation, of the API and of events, to the entities of a history."""
@@ -104,7 +131,7 @@ def test_whatever_was_written_here_before_the_region_gives_the_same_model(
     snapshot = region.model.snapshot()
     kinds = ("instance", "compute_node")
     last = [region.state(kind, one) for kind in kinds for one in snapshot.ids(kind)]
-    listed = [region.listed(kind) for kind in kinds]
+    listed = [region.listed(kind, 0, first=True) for kind in kinds]
     player = Player()
     written_here(player, *before)
     found, expected = shown(player.play(*order, *last, *listed)), shown(Player().play(*order, *last, *listed))

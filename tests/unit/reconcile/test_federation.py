@@ -102,6 +102,16 @@ def test_what_the_region_lacks_is_deleted_in_its_site_alone(
     assert list_drifts(site.store.database) == []
 
 
+def test_an_entity_that_shows_a_loop_is_none_of_the_region(
+    site: Site, region: Region, reconciler: FederationReconciler
+) -> None:
+    filled(site)
+    site.write(upsert("aggregate", "north:up:north:1", name="n"))
+    region.ids["aggregate"] = {*"0123456789", "up:north:1"}
+    assert run(reconciler).deleted == 1
+    assert site.model.get("aggregate", "north:up:north:1") is None
+
+
 def test_an_empty_answer_deletes_nothing_until_the_operator_confirms_it(
     site: Site, region: Region, reconciler: FederationReconciler
 ) -> None:

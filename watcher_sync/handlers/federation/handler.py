@@ -89,6 +89,8 @@ class _Listed(msgspec.Struct):
     ids: set[str]
     max_delete_percent: float = 30.0
     """The default is that of ``[reconcile] max_delete_percent``."""
+    first: bool = False
+    """Whether it is of the first contact: what was made here may be below the site."""
     region_epoch: _EpochNumber = 0
 
 
@@ -202,7 +204,8 @@ class FederationHandler(Handler):
     def on_listed(self, event: Event, view: View) -> Iterator[Change]:
         """Entities of the site that a complete listing lacks do not exist, unless the delete guard refuses.
 
-        A listing that is replayed from quarantine deletes nothing: what it lacks may have come since.
+        At the first contact the guard does not count what was made here. A listing that is replayed from quarantine
+        deletes nothing: what it lacks may have come since.
 
         :raises InvalidEvent: naming what is wrong.
         """
@@ -214,7 +217,11 @@ class FederationHandler(Handler):
         known = {entity.id: entity for entity in view.all(kind.name, prefix)}
         gone = sorted(known.keys() - {prefix + one for one in listed.ids})
         lost = [known[each] for each in gone if is_declared(kind, known[each])]
-        if refuses_deletes(len(lost), len(known), listed.max_delete_percent):
+        made_here = [entity for entity in lost if listed.first and _was_made_here(kind, entity)]
+        if made_here:
+            yield from (deletion_of(kind, entity) for entity in made_here)
+            lost = [entity for entity in lost if not _was_made_here(kind, entity)]
+        if refuses_deletes(len(lost), len(known) - len(made_here), listed.max_delete_percent):
             yield Doubtful(kind.name, lost[0].id)
             return
         for entity in lost:

@@ -8,7 +8,7 @@ Without an event it does so every few seconds.
 A listing notes the head of the journal with its first page, and the changes begin there. One that fails emits no
 ``listed`` event. The follower lists again when the region lacks the position, or has another epoch.
 
-A region that follows this installation is refused. A thread runs the loop.
+Entities that show loops of installations are omitted. A thread runs the loop.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ from watcher_sync.events import Event
 from watcher_sync.sources.base import Emit, IntakeClosed, SourceState
 from watcher_sync.sources.federation.following import (
     FIRST_PAUSE_SECONDS,
-    REFUSED_PAUSE_SECONDS,
     DeleteGuard,
-    LoopError,
     RegionFollower,
     logger_for_debugging,
 )
@@ -158,9 +156,6 @@ class Follower(RegionFollower):
             LOG.warning("source %s: listing again: %s", self._settings.source, exc)
             self._list_again()
             return FIRST_PAUSE_SECONDS
-        except LoopError as exc:
-            self._disconnect(exc)
-            return REFUSED_PAUSE_SECONDS
         except Unauthenticated as exc:
             self._region.forget_token()  # else keystoneauth uses it until it expires
             self._disconnect(exc)
@@ -235,6 +230,7 @@ class Follower(RegionFollower):
         LOG.info("source %s: listing the region", self._settings.source)
         began = datetime.datetime.now(datetime.UTC)
         head: int | None = None
+        self._loop = ""
         ids: dict[str, set[str]] = {}
         for kind, path in paths.items():
             found = ids.setdefault(kind, set())
@@ -243,8 +239,9 @@ class Follower(RegionFollower):
                     head = page.seq
                     self._enter_epoch(page.epoch)
                 self._require_epoch(page.epoch)
-                found.update(document.id for document, _ in page.entities)
-                self._emit(self._states(kind, page, began))
+                states = self._states(kind, page, began)
+                found.update(each.subject for each in states)
+                self._emit(states)
         head = head or 0
         listed = self._listed(ids, head, began)
         if listed:
@@ -263,9 +260,11 @@ class Follower(RegionFollower):
             raise EpochError(f"the region has the epoch {epoch}, not {self._cursor.epoch}")
 
     def _states(self, kind: str, page: RegionPage, at: datetime.datetime | None) -> list[Event]:
-        for document, _ in page.entities:
-            self._require_no_loop(document.id)
-        return [self._make.changed(kind, document, body, at) for document, body in page.entities]
+        return [
+            self._make.changed(kind, document, body, at)
+            for document, body in page.entities
+            if not self._is_left_out(document.id)
+        ]
 
     # Changes
 
@@ -306,10 +305,10 @@ class Follower(RegionFollower):
         for kind, states in changes.states.items():
             for body in states:
                 document = decode_document(body)
-                self._require_no_loop(document.id)
-                found.append(self._make.changed(kind, document, bytes(body), None))
+                if not self._is_left_out(document.id):
+                    found.append(self._make.changed(kind, document, bytes(body), None))
         for each in changes.deleted:
-            self._require_no_loop(each.id)
+            self._note_deleted(each.id)
             found.append(self._make.deleted(each.kind, each.id, each.seq, each.versions, each.time))
         if found:
             found[-1] = msgspec.structs.replace(found[-1], position=self._cursor_at(changes.next_since))
@@ -335,7 +334,7 @@ class Follower(RegionFollower):
             self._show_details()
 
     def _details(self) -> Iterable[str]:
-        return (self._topic_detail, *super()._details(), self._loops.detail())
+        return (*super()._details(), self._topic_detail, self._loops.detail())
 
     def _connected(self) -> bool:
         is_new = super()._connected()

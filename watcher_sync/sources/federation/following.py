@@ -25,7 +25,6 @@ LOG = logging.getLogger(__name__)
 
 _EMIT_SIZE: Final = 500
 FIRST_PAUSE_SECONDS: Final = 0.2
-REFUSED_PAUSE_SECONDS: Final = 60.0
 
 
 def logger_for_debugging(name: str) -> Logger:
@@ -34,10 +33,6 @@ def logger_for_debugging(name: str) -> Logger:
     logger: Logger = adapter.logger
     logger.addFilter(lambda record: record.levelno >= logging.ERROR or adapter.isEnabledFor(logging.DEBUG))
     return logger
-
-
-class LoopError(Exception):
-    """The region follows this installation."""
 
 
 class DeleteGuard(msgspec.Struct, frozen=True):
@@ -74,13 +69,15 @@ class RegionFollower(abc.ABC):
         self._emit_events = emit
         self._make = EventMaker(site)
         self._project_detail = ""
+        self._loop = ""
+        """The id of an entity that shows a loop; empty: the region has shown none."""
         self._cursor = cursor
         self._make.region_epoch = cursor.number
         self._is_new_epoch = False
         """Whether the next event is the first one of an epoch."""
         self._guard = guard
         self.is_first_contact = False
-        """Whether the source has no position: what the region lacks was made here, and the guard does not hold it."""
+        """Whether no whole listing was stored: the guard does not hold what was made here."""
         self._backoff = Backoff(FIRST_PAUSE_SECONDS, backoff_max, uniform=jitter)
         self._outage: type[Exception] | None = None
         """The sort of the last reason; None: the source is connected, or was not yet."""
@@ -119,9 +116,8 @@ class RegionFollower(abc.ABC):
 
         :param ids: kind -> the ids that the region has.
         """
-        percent = 100.0 if self.is_first_contact else self._guard.max_delete_percent
-        self.is_first_contact = False
-        return [self._make.listed(kind, found, sequence, began, percent) for kind, found in ids.items()]
+        percent, is_first, self.is_first_contact = self._guard.max_delete_percent, self.is_first_contact, False
+        return [self._make.listed(kind, found, sequence, began, percent, is_first) for kind, found in ids.items()]
 
     # The place
 
@@ -142,14 +138,27 @@ class RegionFollower(abc.ABC):
                 self._site.source, epoch, before.epoch,
             )  # fmt: skip
 
-    def _require_no_loop(self, entity_id: str) -> None:
-        """:raises LoopError: the region follows this installation."""
-        site = self._site.site
-        if is_loop(site, entity_id):
-            raise LoopError(
-                f"loop {loop_of(site, entity_id)}: the region follows this installation, it has {entity_id!r}; "
-                "remove one of these sources"
-            )
+    def _is_left_out(self, entity_id: str) -> bool:
+        """Whether an entity is not followed, because it shows a loop: it would come back with ever longer prefixes."""
+        if not is_loop(self._site.site, entity_id):
+            return False
+        if not self._loop:
+            self._loop = entity_id
+            LOG.warning("source %s: %s", self._site.source, self._loop_detail())
+        return True
+
+    def _note_deleted(self, entity_id: str) -> None:
+        """An entity is deleted, and shows no loop any more."""
+        if entity_id == self._loop:
+            self._loop = ""
+
+    def _loop_detail(self) -> str:
+        if not self._loop:
+            return ""
+        return (
+            f"loop {loop_of(self._site.site, self._loop)}: the region follows this installation, it has "
+            f"{self._loop!r}; remove one of these sources"
+        )
 
     def _emit(self, events: list[Event]) -> None:
         """:raises IntakeClosed: the source stops, or the engine takes no more."""
@@ -174,8 +183,11 @@ class RegionFollower(abc.ABC):
     # State
 
     def _details(self) -> Iterable[str]:
-        """What an operator should know of a region that is followed; empty texts do not count."""
-        return (self._project_detail,)
+        """What an operator should know of a region that is followed; empty texts do not count.
+
+        The loop is the first one: other installations read it (:func:`~.loops.refused_loops`).
+        """
+        return (self._loop_detail(), self._project_detail)
 
     def _show_details(self) -> None:
         self.detail = "; ".join(each for each in self._details() if each)

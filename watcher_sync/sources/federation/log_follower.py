@@ -22,7 +22,7 @@ from watcher_sync.client.log.follower import ModelEnds, Received
 from watcher_sync.client.log.messages import SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, PublishedChange, UnknownMessage
 from watcher_sync.events import Event
 from watcher_sync.sources.base import Emit, IntakeClosed
-from watcher_sync.sources.federation.following import REFUSED_PAUSE_SECONDS, DeleteGuard, LoopError, RegionFollower
+from watcher_sync.sources.federation.following import DeleteGuard, RegionFollower
 from watcher_sync.sources.federation.log_options import LogSettings
 from watcher_sync.sources.federation.region_log import RegionLog, follow_log
 from watcher_sync.sources.federation.states import EPOCH_OF_LOG, RegionCursor, RegionDocument
@@ -69,9 +69,6 @@ class RegionLogFollower(RegionFollower):
             return 0.0
         except IntakeClosed:
             raise
-        except LoopError as exc:
-            self._disconnect(exc)
-            return REFUSED_PAUSE_SECONDS
         except Exception as exc:  # the edge of the thread
             LOG.exception("source %s: unexpected error, reading the model again", self._site.source)
             self._list_again()
@@ -120,7 +117,7 @@ class RegionLogFollower(RegionFollower):
             elif change.change == SNAPSHOT_END:
                 self._emit_placed([*newest.values(), *self._end(change)])
                 newest.clear()
-            elif self._ids is not None or self._is_current(change):
+            elif (self._ids is not None or self._is_current(change)) and self._is_followed(change):
                 # A marker is no state: what came before it remains.
                 key = (change.kind, f"too large: {change.id}" if change.is_marker else change.id)
                 newest.pop(key, None)
@@ -144,7 +141,7 @@ class RegionLogFollower(RegionFollower):
         self._enter_epoch(EPOCH_OF_LOG + change.epoch)
         self._began = datetime.datetime.now(datetime.UTC)
         self._ids, self._partial_detail = {kind: set() for kind in self._kinds}, ""
-        self._awaits_epoch = False
+        self._awaits_epoch, self._loop = False, ""
         LOG.info("source %s: reading the model of the region", self._site.source)
 
     def _end(self, change: PublishedChange) -> list[Event]:
@@ -165,10 +162,14 @@ class RegionLogFollower(RegionFollower):
             self._enter_epoch(EPOCH_OF_LOG + change.epoch)
         return self._cursor.epoch == EPOCH_OF_LOG + change.epoch
 
+    def _is_followed(self, change: PublishedChange) -> bool:
+        if change.exists:
+            return not self._is_left_out(change.id)
+        self._note_deleted(change.id)
+        return True
+
     def _event_of(self, change: PublishedChange) -> Event:
         """The event of a state. An entity whose message is a marker exists, and is here as it was."""
-        if change.exists:
-            self._require_no_loop(change.id)
         if self._ids is not None and change.kind in self._ids:
             found = self._ids[change.kind]
             (found.add if change.exists else found.discard)(change.id)

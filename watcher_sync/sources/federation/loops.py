@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops: installations that follow each other, so that entities come back with ever longer prefixes.
 
-The follower that sees its own site in an id refuses the region, and names the loop in the detail of its source. Nothing
-of that reaches the other side, whose source goes on. So each follower asks its region for the loops that it refuses.
+The follower that sees its own site in an id leaves the entity out, and names the loop in the detail of its source.
+Nothing of that reaches the other side. So each follower asks its region for the loops that it refuses.
 
 A region knows only names that followers gave to what they follow. The last link of a loop is to the installation that
 refuses it. If a follower gave its region another name, the loop does not lead over this follower.
@@ -28,6 +28,8 @@ LOG = logging.getLogger(__name__)
 _ASK_SECONDS: Final = 60.0
 _LOOP: Final = "loop "
 _FOLLOWS: Final = " -> "
+_FOLLOWING: Final = (SourceState.CONNECTED.value, SourceState.DISCONNECTED.value)
+"""The states of a source that refuses a loop. An older release disconnects it."""
 
 
 def is_loop(site: str, entity_id: str) -> bool:
@@ -54,7 +56,7 @@ def refused_loops(site: str, sources: Iterable[Source]) -> list[str]:
     """
     found = []
     for source in sources:
-        if source.state != SourceState.DISCONNECTED.value or not source.detail.startswith(_LOOP):
+        if source.state not in _FOLLOWING or not source.detail.startswith(_LOOP):
             continue
         loop = source.detail.removeprefix(_LOOP).partition(":")[0]
         sites = loop.split(_FOLLOWS)

@@ -61,7 +61,7 @@ class RegionSource(Source):
         """Start the follower; returns at once."""
         cursor = read_cursor(self.saved_cursor).read_by(f"{self.stored_fields}{_FORM_OF_VERSIONS}")
         self._follower = self.make_follower(emit, cursor)
-        self._follower.is_first_contact = not self.saved_cursor
+        self._follower.is_first_contact = read_cursor(self.saved_cursor).sequence is None
         self._follower.on_state = self.log_state
         self._follower.start()
 
@@ -104,7 +104,9 @@ class RegionSource(Source):
         """``first``: list the region again."""
         if to != "first":
             raise ConfigError(f"source {self.name}: the only place is first, a new listing")
-        return msgspec.structs.replace(read_cursor(self.saved_cursor), sequence=None).text()
+        cursor = read_cursor(self.saved_cursor)
+        # A position of other readers begins with a listing. One with a sequence is no first contact.
+        return msgspec.structs.replace(cursor, sequence=cursor.sequence or 0, readers="").text()
 
 
 def followed_sites(conf: cfg.ConfigOpts) -> dict[str, str]:

@@ -136,13 +136,20 @@ class EventMaker:
         return self._event(f"{self._mark}{sequence}", kind, "deleted", entity_id, body, at)
 
     def listed(
-        self, kind: str, ids: Iterable[str], sequence: int, at: datetime.datetime, max_delete_percent: float
+        self,
+        kind: str,
+        ids: Iterable[str],
+        sequence: int,
+        at: datetime.datetime,
+        max_delete_percent: float,
+        is_first: bool,
     ) -> Event:
         """All ids of a kind, of a complete listing.
 
         :param max_delete_percent: of the entities of the kind that may be missing, for the delete guard.
+        :param is_first: whether it is the listing of the first contact.
         """
-        listed = {"ids": sorted(ids), "max_delete_percent": max_delete_percent, **self._epoch}
+        listed = {"ids": sorted(ids), "max_delete_percent": max_delete_percent, "first": is_first, **self._epoch}
         body = msgspec.json.encode(listed)
         return self._event(f"{self._mark}{sequence}.{kind}.{at.timestamp():.6f}", kind, "listed", "", body, at)
 

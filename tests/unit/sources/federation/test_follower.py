@@ -12,6 +12,8 @@ from typing import Any, Self
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.waiting import deadline, wait_until
 from watcher_sync.api.http.positions import EPOCH
@@ -262,13 +264,12 @@ def test_the_changes_begin_where_the_journal_was_before_the_first_page() -> None
     assert following.told() == [
         "changed a", "changed b", "changed c", "changed d", "listed", "changed aa", "changed d",
     ]  # fmt: skip
-    assert following.events[4].read() == {"ids": ["a", "b", "c", "d"], "max_delete_percent": 30.0}
+    assert following.events[4].read() == {"ids": ["a", "b", "c", "d"], "max_delete_percent": 30.0, "first": False}
     assert following.events[4].position == "3"
     assert {each.origin for each in following.events} == {"north"}
 
 
-def test_the_delete_guard_holds_back_nothing_of_the_first_contact_and_of_it_alone() -> None:
-    """What the region lacks then was made here. It never was the region's."""
+def test_the_first_listing_and_it_alone_is_marked_as_the_first_one() -> None:
     region = FakeRegion()
     region.write("a", "b", "c")
     following = Following(region)
@@ -278,8 +279,8 @@ def test_the_delete_guard_holds_back_nothing_of_the_first_contact_and_of_it_alon
         region.oldest = 5
         region.write("d")
         wait_until(lambda: following.told().count("listed") == 2)
-    listed = [each.read()["max_delete_percent"] for each in following.events if each.type.endswith("listed")]
-    assert listed == [100.0, 30.0]
+    listed = [each.read() for each in following.events if each.type.endswith("listed")]
+    assert [(each["first"], each["max_delete_percent"]) for each in listed] == [(True, 30.0), (False, 30.0)]
 
 
 def test_a_deletion_during_the_listing_follows_the_listing() -> None:
@@ -465,17 +466,14 @@ def test_a_stream_that_is_refused_again_and_again_is_one_outage(
     assert len(logged(caplog)) == 1, logged(caplog)
 
 
-def test_a_reason_that_is_no_outage_is_logged_within_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_loop_is_logged_once_however_many_entities_show_it(caplog: pytest.LogCaptureFixture) -> None:
     region = FakeRegion()
-    region.write("a", "global:north:a")
-    region.is_away = True
-    with Following(region, 1) as following:
-        wait_until(lambda: following.follower.state is SourceState.DISCONNECTED)
-        region.is_away = False
-        wait_until(lambda: "loop" in following.follower.detail)
-    assert [("loop" in line, "no route" in line) for line in logged(caplog, logging.WARNING)] == [
-        (False, True), (True, False),
-    ]  # fmt: skip
+    region.write("global:north:a", "global:north:b")
+    with Following(region) as following:
+        wait_until(lambda: following.follower.detail == LOOP)
+        region.write("global:north:c", "d")
+        wait_until(lambda: following.position() == 4)
+    assert logged(caplog, logging.WARNING) == [f"source north: {LOOP}"]
 
 
 @pytest.mark.slow
@@ -526,17 +524,48 @@ def test_an_api_that_stays_behind_the_stream_is_an_outage(monkeypatch: pytest.Mo
         assert following.follower.detail == "the API is at sequence 1, and the stream at 2"
 
 
+LOOP = (
+    "loop north -> global -> north: the region follows this installation, it has 'global:north:a'; "
+    "remove one of these sources"
+)
+
+
 @pytest.mark.parametrize("position", [None, 1])
-def test_a_region_that_follows_this_installation_is_refused(position: int | None) -> None:
+def test_an_entity_that_shows_a_loop_is_left_out_and_all_others_are_followed(position: int | None) -> None:
+    region = FakeRegion()
+    region.write("a", "global:north:a", "b")
+    with Following(region, position) as following:
+        wait_until(lambda: following.position() == 3)
+        region.write("c")
+        wait_until(lambda: following.position() == 4)
+        wait_until(lambda: following.status() == SourceStatus(state=SourceState.CONNECTED, detail=LOOP))
+    subjects = {each.subject for each in following.events}
+    assert subjects == ({"", "a", "b", "c"} if position is None else {"b", "c"})
+    assert all(each.read()["ids"] == ["a", "b"] for each in following.events if each.type.endswith("listed"))
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_a_loop_is_shown_until_the_entity_that_shows_it_is_deleted_or_not_listed(is_listed: bool) -> None:
     region = FakeRegion()
     region.write("a", "global:north:a")
-    with Following(region, position) as following:
-        wait_until(lambda: following.follower.state is SourceState.DISCONNECTED)
-    assert following.follower.detail == (
-        "loop north -> global -> north: the region follows this installation, it has 'global:north:a'; "
-        "remove one of these sources"
-    )
-    assert not [each for each in following.told() if each != "changed a"]
+    with Following(region) as following:
+        wait_until(lambda: following.follower.detail == LOOP)
+        region.delete("global:north:a")
+        if is_listed:
+            region.oldest = 9
+        region.write("b", "c", "d", "e", "f", "g")
+        wait_until(lambda: following.position() == 9 and following.follower.detail == "")
+
+
+@settings(deadline=None)
+@given(ids=st.lists(st.lists(st.sampled_from(["north", "global", "a"]), min_size=1, max_size=4).map(":".join)))
+def test_of_any_ids_those_without_the_site_on_their_way_are_followed(ids: list[str]) -> None:
+    region = FakeRegion()
+    region.write(*ids)
+    following = Following(region)
+    following.follower._list(region.kinds())
+    listed, expected = following.events[-1].read()["ids"], sorted({one for one in ids if "north:" not in one})
+    assert listed == sorted(each.subject for each in following.events[:-1]) == expected
 
 
 @pytest.mark.parametrize(

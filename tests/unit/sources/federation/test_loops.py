@@ -25,7 +25,7 @@ SHOWN = (
 )
 
 
-def refusing(loop: str = "north -> global -> north", source: str = "north", state: str = "disconnected") -> Source:
+def refusing(loop: str = "north -> global -> north", source: str = "north", state: str = "connected") -> Source:
     """A source of the region, which refuses a loop."""
     now = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     detail = f"loop {loop}: the region follows this installation, it has 'global:north:a'; remove one of these sources"
@@ -57,13 +57,13 @@ def test_the_loop_that_a_follower_names_is_the_one_that_the_other_side_reads() -
     assert refused_loops("global", [refusing(loop_of("north", "global:north:a"))])
 
 
-@pytest.mark.parametrize("state", ["connected", "removed", "starting"])
-def test_a_source_that_is_not_disconnected_refuses_nothing(state: str) -> None:
-    assert refused_loops("global", [refusing(state=state)]) == []
+@pytest.mark.parametrize(("state", "found"), [("connected", 1), ("disconnected", 1), ("removed", 0), ("starting", 0)])
+def test_a_source_that_is_connected_or_of_an_older_region_disconnected_refuses_a_loop(state: str, found: int) -> None:
+    assert len(refused_loops("global", [refusing(state=state)])) == found
 
 
 @pytest.mark.parametrize("detail", ["", "no route", "north -> global -> north: is the way to it"])
-def test_a_source_that_is_disconnected_for_another_reason_refuses_no_loop(detail: str) -> None:
+def test_a_source_with_another_detail_refuses_no_loop(detail: str) -> None:
     assert refused_loops("global", [msgspec.structs.replace(refusing(), detail=detail)]) == []
 
 

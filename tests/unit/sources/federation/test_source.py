@@ -83,8 +83,10 @@ def test_another_release_begins_with_a_listing_and_the_same_one_continues() -> N
         assert stored.at_epoch("f", NOON).readers == "a"
 
 
-@pytest.mark.parametrize(("cursor", "is_first"), [(None, True), ("", True), ("7", False), ("@e", False)])
-def test_the_first_contact_is_that_of_a_source_without_a_position(
+@pytest.mark.parametrize(
+    ("cursor", "is_first"), [(None, True), ("", True), ("@e", True), ("7", False), ("0@e", False), ("7@e@@@a", False)]
+)
+def test_the_first_contact_lasts_until_a_whole_listing_is_stored(
     tmp_path: Path, cursor: str | None, is_first: bool
 ) -> None:
     source = made(tmp_path, cursor=cursor, endpoint="http://127.0.0.1:1")
@@ -97,7 +99,7 @@ def test_the_first_contact_is_that_of_a_source_without_a_position(
 
 
 def test_a_source_is_rewound_to_a_new_listing(tmp_path: Path) -> None:
-    assert made(tmp_path).cursor_at("first") == ""
+    assert [made(tmp_path, cursor=each).cursor_at("first") for each in (None, "7", "7@e@@@a")] == ["0", "7", "7@e"]
     with pytest.raises(ConfigError, match="the only place is first"):
         made(tmp_path).cursor_at("2026-01-01")
 
