@@ -11,11 +11,11 @@ from oslo_config import cfg
 from watcher_sync.assembly.store import open_store
 from watcher_sync.cmd.output import print_json
 from watcher_sync.exceptions import ConfigError, StorageError
-from watcher_sync.storage.epochs import is_epoch
 from watcher_sync.storage.groups.engines import LEADING, STANDBY, EngineView, list_engines
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.stored import retention
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.wire.limits import is_epoch
 
 
 def db_sync(conf: cfg.ConfigOpts) -> None:

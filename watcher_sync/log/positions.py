@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from watcher_sync.log.base import SNAPSHOT, SNAPSHOT_BEGIN, LogChange, LogPosition, LogPositions, OutletError
-from watcher_sync.storage.epochs import is_epoch
+from watcher_sync.wire.limits import is_epoch
 
 PARTITION: Final = "Watcher-Sync-Partition"
 POSITION: Final = "Watcher-Sync-Position"

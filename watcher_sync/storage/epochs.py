@@ -12,11 +12,9 @@ then learn that their position is not valid. If no process ran, only a log notic
 from __future__ import annotations
 
 import datetime
-import re
 import secrets
 import uuid
 from collections.abc import Set
-from typing import Final
 
 import msgspec
 import sqlalchemy as sa
@@ -28,7 +26,6 @@ from watcher_sync.storage.schema.tables import Tables
 
 LOG = logging.getLogger(__name__)
 
-_EPOCH: Final = re.compile(r"[0-9A-Za-z._-]{1,32}")
 _MARK_BITS = 62
 
 
@@ -50,11 +47,6 @@ class Position(msgspec.Struct, frozen=True):
 def new_epoch() -> str:
     """A random epoch."""
     return uuid.uuid4().hex
-
-
-def is_epoch(text: str) -> bool:
-    """Whether a text from outside may be the epoch of a database."""
-    return _EPOCH.fullmatch(text) is not None
 
 
 def new_mark() -> int:

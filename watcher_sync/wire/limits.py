@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final
 
 import msgspec
@@ -28,11 +29,13 @@ LongText = Annotated[str, msgspec.Meta(max_length=MAX_MESSAGE_CHARS)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 """A number of things, or an amount in the unit that the field's name ends with."""
 
-EPOCH: Final = r"[0-9A-Za-z._-]{1,64}"
-"""The form of a database's epoch, which is a part of positions; a regular expression."""
+_EPOCH: Final = re.compile(r"[0-9A-Za-z._-]{1,32}")
 
-Epoch = Annotated[str, msgspec.Meta(pattern=rf"\A{EPOCH}\Z")]
-"""An epoch of a database."""
+
+def is_epoch(text: str) -> bool:
+    """Whether a text from outside may be the epoch of a database, which is a part of positions."""
+    return _EPOCH.fullmatch(text) is not None
+
 
 Seq = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 """A place in a journal or a stream."""

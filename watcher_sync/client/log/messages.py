@@ -7,12 +7,13 @@ The values of fields remain JSON text, so that a reader decodes only what it wan
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any, Final
+import re
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from watcher_sync.client.errors import ClientError
-from watcher_sync.wire.limits import Epoch, Seq
+from watcher_sync.wire.limits import Seq, is_epoch
 
 CREATED: Final = "created"
 UPDATED: Final = "updated"
@@ -21,7 +22,6 @@ SNAPSHOT: Final = "snapshot"
 SNAPSHOT_BEGIN: Final = "snapshot_begin"
 SNAPSHOT_END: Final = "snapshot_end"
 
-_CHANGES: Final = {"c": CREATED, "u": UPDATED, "d": DELETED, "r": SNAPSHOT}
 _MARKERS: Final = (SNAPSHOT_BEGIN, SNAPSHOT_END)
 _NULL: Final = msgspec.Raw(b"null")
 _NOTHING: Final = msgspec.Raw(b"{}")
@@ -33,9 +33,10 @@ UNREADABLE: Final = (ValueError, OverflowError, RecursionError)
 
 # The forms of what positions, event types and columns are made of.
 _Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)]
-_KindName = Annotated[str, msgspec.Meta(pattern=r"\A(?:[a-z][a-z0-9_]{0,62})?\Z")]
-_Name = Annotated[str, msgspec.Meta(max_length=255, pattern=r"\A[^\0]*\Z")]
-_Change = Annotated[str, msgspec.Meta(pattern=rf"\A(?:{'|'.join((*_CHANGES.values(), *_MARKERS))})\Z")]
+_Name = Annotated[str, msgspec.Meta(max_length=255)]
+_Change = Literal["created", "updated", "deleted", "snapshot", "snapshot_begin", "snapshot_end"]
+_CHANGES: Final[dict[str, _Change]] = {"c": CREATED, "u": UPDATED, "d": DELETED, "r": SNAPSHOT}
+_KIND: Final = re.compile("[a-z][a-z0-9_]{0,62}")
 _Time = Annotated[datetime.datetime, msgspec.Meta(tz=True)]
 
 
@@ -54,11 +55,11 @@ class PublishedChange(msgspec.Struct, gc=False):
     """One change as it was published, or a part of a snapshot."""
 
     partition: _Name
-    epoch: Epoch
+    epoch: _Name
     seq: Seq
     change: _Change
     """created, updated, deleted, snapshot, snapshot_begin or snapshot_end."""
-    kind: _KindName = ""
+    kind: _Name = ""
     id: _Name = ""
     previous_seq: Seq | None = None
     old: msgspec.Raw = _NOTHING
@@ -86,9 +87,9 @@ class PublishedChange(msgspec.Struct, gc=False):
 
 class _Source(msgspec.Struct, gc=False):
     name: _Name
-    epoch: Epoch
+    epoch: _Name
     seq: Seq
-    table: _KindName | None = None
+    table: _Name | None = None
     previous_seq: Seq | None = None
     versions: msgspec.Raw = _NOTHING
     cause: msgspec.Raw = _NULL
@@ -157,7 +158,11 @@ def _from_cloud_event(change: PublishedChange, time: datetime.datetime | None) -
 
 
 def _check_entity(change: PublishedChange, entity_id: str) -> None:
-    """:raises ValueError: a change has no entity, has another one, or a part of a snapshot has one that it cannot."""
+    """:raises ValueError: a name has no form, or the entity is missing, another one, or of a part that has none."""
+    if not is_epoch(change.epoch) or (change.kind and not _KIND.fullmatch(change.kind)):
+        raise ValueError("the epoch or the kind has not the form of one")
+    if "\0" in change.partition or "\0" in change.id or "\0" in (change.project_id or ""):
+        raise ValueError("a name has the character NUL")
     if change.change in _MARKERS:
         if change.kind or change.id or change.exists:
             raise ValueError("the begin or the end of a snapshot has an entity")
@@ -166,8 +171,8 @@ def _check_entity(change: PublishedChange, entity_id: str) -> None:
 
 
 def _from_envelope(document: _Published, source: _Source) -> PublishedChange:
-    change = _CHANGES.get(document.op) or (document.message.content if document.message is not None else "")
-    if not change:
+    change = _CHANGES.get(document.op) or (document.message.content if document.message is not None else None)
+    if change is None:
         raise ValueError("the op is unknown")
     before, after = _decode_fields(document.before) or {}, _decode_fields(document.after) or {}
     names = [name for name in before | after if name != "id" and before.get(name) != after.get(name)]

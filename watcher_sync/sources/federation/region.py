@@ -7,7 +7,6 @@ It uses the client of this package, as a program outside of the region would. Th
 from __future__ import annotations
 
 import datetime
-import re
 import urllib.parse
 from collections.abc import Iterator
 from typing import Any, Final
@@ -21,7 +20,7 @@ from watcher_sync.client.errors import OversizedAnswer
 from watcher_sync.client.transport import SuccessResponse, Transport
 from watcher_sync.sources.federation.options import RegionSettings
 from watcher_sync.sources.federation.states import RegionDocument, decode_document
-from watcher_sync.wire.limits import EPOCH
+from watcher_sync.wire.limits import is_epoch
 from watcher_sync.wire.watch.topic_links import self_link
 
 _MAX_CHANGED: Final = 2_000
@@ -166,7 +165,7 @@ def _decoded(path: str, response: SuccessResponse) -> tuple[RegionPage, str | No
 
 def _epoch_of(response: SuccessResponse) -> str:
     """:raises UnexpectedResponse: it is none, and a position has no room for it."""
-    if response.epoch and not re.fullmatch(EPOCH, response.epoch):
+    if response.epoch and not is_epoch(response.epoch):
         raise UnexpectedResponse(f"the epoch in the answer is none: {response.epoch[:_SHOWN]!a}")
     return response.epoch
 

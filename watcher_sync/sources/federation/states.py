@@ -13,7 +13,6 @@ Pure; for any thread.
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -21,14 +20,12 @@ import msgspec
 
 from watcher_sync.events import Event
 from watcher_sync.sources.federation.options import Site
-from watcher_sync.wire.limits import EPOCH
+from watcher_sync.wire.limits import is_epoch
 
 _SEPARATOR = "@"
 
 EPOCH_OF_LOG: Final = "log/"
 """Before the epoch in a position. The API has other versions, so a change of the driver counts as another epoch."""
-
-_EPOCH: Final = re.compile(f"(?:{EPOCH_OF_LOG})?{EPOCH}")
 
 
 class RegionCursor(msgspec.Struct, frozen=True):
@@ -72,7 +69,7 @@ def read_cursor(text: str | None) -> RegionCursor:
     parts = (text or "").split(_SEPARATOR)
     sequence, epoch, number, since, readers, message = [*parts, *[""] * 5][:6]
     count, at = _number(number, 6) or 0, _number(since) or 0
-    if epoch and not _EPOCH.fullmatch(epoch):
+    if epoch and not is_epoch(epoch.removeprefix(EPOCH_OF_LOG)):
         return RegionCursor(None, "", count, at)
     return RegionCursor(_number(sequence), epoch, count, at, _number(message) or 0, readers)
 
