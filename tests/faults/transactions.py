@@ -323,6 +323,7 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "watch/topic_rows.py:remember": _remember,
     "webhooks/worker_rows.py:write": _webhooks,
     "webhooks/worker_rows.py:write_epoch": _write_epoch,
+    "storage/writing/store.py:begin_epoch": lambda w: w.store.begin_epoch(),
     "storage/writing/store.py:renew": lambda w: w.store.reload(_other_history(w)),
     "read/journal_reader.py:_begin_again": _renew_by_tail,
     "storage/drifts.py:_forget": _heal_drifts,

@@ -30,9 +30,8 @@ from watcher_sync.model.kinds import Entity
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.sources.federation.listing import Listing, list_ids
-from watcher_sync.sources.federation.loops import is_loop
 from watcher_sync.sources.federation.region_source import followed_sites
-from watcher_sync.sources.federation.states import read_cursor
+from watcher_sync.sources.federation.states import is_loop, read_cursor
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.source_status import record_full_sync

@@ -311,22 +311,19 @@ class LogFollower:
             self._settle()
 
     async def _read_states(self, client: Client, js: JetStreamContext) -> None:
-        """Read what waits from the model. One that is not whole is left out: the changes have the same.
-
-        :raises _ModelNeeded: the model has lost some of it meanwhile.
-        """
+        """Read what waits from the model, unless it is not whole or loses some of it: the changes have the same."""
         try:
             model = await find_model(js, self._stream)
         except LogLost as exc:
             self._log.debug("log %s: the changes are read without the model: %s", self._stream, exc)
             return
-        self._states_end = model.last
+        self._states_end, place = model.last, (self._cursor, self._last)
         if model.last > self._cursor:
             await self._read_model(client, js, model.last, self._take_state)
             with contextlib.suppress(LogLost):
                 if (await find_model(js, self._stream)).continues(model):
                     return
-            raise _ModelNeeded(REPLACED)
+            (self._cursor, self._last), self._is_whole = place, True
 
     async def _read_model(
         self, client: Client, js: JetStreamContext, end: int, take: Callable[[Msg, int], None]

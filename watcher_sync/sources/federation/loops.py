@@ -32,18 +32,10 @@ _FOLLOWING: Final = (SourceState.CONNECTED.value, SourceState.DISCONNECTED.value
 """The states of a source that refuses a loop. An older release disconnects it."""
 
 
-def is_loop(site: str, entity_id: str) -> bool:
-    """Whether an entity came from this installation's own copy of the site: the region follows us, too.
-
-    The ids of followed entities begin with the names of the sites on their way, the last one first.
-    """
-    return site in entity_id.split(":")[:-1]
-
-
 def loop_of(site: str, entity_id: str) -> str:
     """The sites of a loop, each of which follows the next one.
 
-    :param entity_id: shows the loop; see :func:`is_loop`.
+    :param entity_id: shows the loop; see :func:`~watcher_sync.sources.federation.states.is_loop`.
     """
     sites = entity_id.split(":")[:-1]
     return _FOLLOWS.join((site, *sites[: sites.index(site) + 1]))

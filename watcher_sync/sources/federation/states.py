@@ -79,6 +79,14 @@ def _number(text: str, most: int = 18) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= most else None
 
 
+def is_loop(site: str, entity_id: str) -> bool:
+    """Whether an entity came from this installation's own copy of the site: the region follows us, too.
+
+    The ids of followed entities begin with the names of the sites on their way, the last one first.
+    """
+    return site in entity_id.split(":")[:-1]
+
+
 class RegionDocument(msgspec.Struct):
     """What the source reads of an entity; the handler reads the rest."""
 

@@ -24,10 +24,10 @@ from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceState, SourceStatus, StateLog
 from watcher_sync.sources.federation import follower, following
 from watcher_sync.sources.federation.follower import DeleteGuard, Follower
-from watcher_sync.sources.federation.loops import is_loop, loop_of
+from watcher_sync.sources.federation.loops import loop_of
 from watcher_sync.sources.federation.options import RegionSettings
 from watcher_sync.sources.federation.region import RegionChanges, RegionDeletion, RegionPage
-from watcher_sync.sources.federation.states import RegionDocument, read_cursor
+from watcher_sync.sources.federation.states import RegionDocument, is_loop, read_cursor
 from watcher_sync.wire.watch import events_pb2
 
 LINK = "/management/v1alpha1/watchtopics/federation"
