@@ -100,13 +100,13 @@ class RegionLogFollower(RegionFollower):
 
     def _pass_on(self, received: Sequence[Received]) -> None:
         """Emit the newest state of each entity, in the order of these states."""
-        newest: dict[tuple[str, str], Event] = {}
+        newest: dict[tuple[str, str, bool], Event] = {}
         for each in received:
             try:
                 change = self._log.change_of(each)
             except UnknownMessage as exc:
                 event = self._undecodable(each, exc)
-                newest["", event.id] = event
+                newest["", event.id, False] = event
                 continue
             if change is None:
                 continue
@@ -118,8 +118,7 @@ class RegionLogFollower(RegionFollower):
                 self._emit_placed([*newest.values(), *self._end(change)])
                 newest.clear()
             elif (self._ids is not None or self._is_current(change)) and self._is_followed(change):
-                # A marker is no state: what came before it remains.
-                key = (change.kind, f"too large: {change.id}" if change.is_marker else change.id)
+                key = (change.kind, change.id, change.is_marker)  # a marker is no state: what came before it remains
                 newest.pop(key, None)
                 newest[key] = self._event_of(change)
         self._emit_placed(newest.values())
