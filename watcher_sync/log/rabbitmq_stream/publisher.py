@@ -12,6 +12,7 @@ publisher also reads its own mark back: what precedes it is the position.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 import ssl
 import struct
@@ -58,6 +59,8 @@ _FRAME_OVERHEAD: Final = 64
 _MESSAGE_OVERHEAD: Final = 12
 _HEADERS_BYTES: Final = 2048
 """More than the headers of a message have."""
+_FIRST_CORRELATION: Final = 1 << 30
+"""Of our own requests. The library counts from 1."""
 _HEARTBEAT_SECONDS: Final = 30
 _PUBLISHER_ID: Final = 0
 _SUBSCRIPTION_ID: Final = 0
@@ -94,6 +97,7 @@ class StreamPublisher:
         self._client: Client
         self._spec = spec
         self._last_id = 0
+        self._correlations = itertools.count(_FIRST_CORRELATION)
         self._unconfirmed: set[int] = set()
         self._refusal = ""
         self._settled = asyncio.Event()
@@ -217,7 +221,7 @@ class StreamPublisher:
         :raises Failure: the server refuses to say it.
         """
         request = QueryPublisherSequence(
-            self._client._corr_id_seq.next(), publisher_ref=self._spec.publisher_name, stream=self._spec.stream
+            next(self._correlations), publisher_ref=self._spec.publisher_name, stream=self._spec.stream
         )
         answer = await self._client.sync_request(request, resp_schema=QueryPublisherSequenceResponse)
         return int(answer.sequence)
