@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nats.js.client import JetStreamContext
 from oslo_config import cfg
 
 from tests.functional.client.published_log import PublishedLog, published_log, writing
 from tests.services.ensure import url_of
 from tests.unit.sources.federation.odd_messages import WORST
 from tests.waiting import deadline, wait_until
+from watcher_sync.client.log import follower
+from watcher_sync.client.log.consumer import LogLost
+from watcher_sync.client.log.current_model import CurrentModel, find_model
 from watcher_sync.conf import opts
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, SourceError
@@ -502,6 +506,33 @@ def test_wrong_options_are_named(log: PublishedLog, tmp_path: Path) -> None:
         FederationLogSource("north", configured(tmp_path, log, "site = a b"))
     with pytest.raises(ConfigError, match=r"\[source_north\] token: cannot be set beside user"):
         FederationLogSource("north", configured(tmp_path, log, "user = u", "token = t"))
+
+
+def test_where_the_model_goes_away_while_waiting_states_are_read_the_changes_are(
+    log: PublishedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf, asked = configured(tmp_path, log), itertools.count()
+    log.write("a", n=1)
+    log.snapshot()
+    with following(conf) as north:
+        north.wait_for(log)
+    for n in (2, 3):
+        log.write("a", n=n)
+        log.write("b", n=n)
+    log.remove("b")
+    wait_until(log.mirrored)
+
+    async def find(js: JetStreamContext, stream: str) -> CurrentModel:
+        if next(asked):  # it was there when the reading began
+            raise LogLost("the model is gone")
+        return await find_model(js, stream)
+
+    monkeypatch.setattr(follower, "find_model", find)
+    with following(conf, north.cursor) as again:
+        wait_until(lambda: len(again.of("a")) > 1)  # the state, and then the changes
+        log.write("a", n=4)
+        again.wait_for(log)
+        assert again.listed == []
 
 
 def test_changes_arrive_while_the_model_does_not_follow(log: PublishedLog, tmp_path: Path) -> None:
