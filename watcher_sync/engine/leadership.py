@@ -120,6 +120,8 @@ class EnginePresence:
         self._is_unavailable = is_unavailable
         self._since: datetime.datetime | None = None
         """Since when the engine is in its role; None: since the row that is written next."""
+        self._began: datetime.datetime | None = None
+        """Of its first row."""
         self._release = importlib.metadata.version("watcher-sync")
         self._outage = Outage(
             LOG, "The row of this engine cannot be written", "The row of this engine is written again"
@@ -147,7 +149,9 @@ class EnginePresence:
 
     def _write(self) -> bool:
         if is_available := not self._is_unavailable():
-            engines.write_engine(self._store.commits, self._row())
+            row = self._row()
+            self._began = self._began or row.since
+            engines.write_engine(self._store.commits, row, self._began)
         return is_available
 
     def _end(self) -> bool:

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from tests.unit.engine.conftest import Spoken, until
 from watcher_sync.engine import leadership
-from watcher_sync.storage.groups.engines import list_engines, read_lag
+from watcher_sync.engine.leadership import EnginePresence
+from watcher_sync.storage.groups.engines import end_engine, list_engines, read_lag
 
 
 @pytest.fixture
@@ -42,6 +43,19 @@ def test_leader_and_standby_are_listed_and_how_they_ended(run, conf, store, monk
     assert until(lambda: states(store) == ["leading", "stopped"])
     assert second.stop()
     assert states(store) == ["stopped", "stopped"]
+
+
+def test_only_the_start_of_an_engine_ends_what_is_known_of_a_stopped_one(conf, store):
+    """An engine that leads no more, because it is stopped itself, does not start."""
+    first, second = (EnginePresence(conf, store, f"h/{n}", sources=[], seq=int) for n in (1, 2))
+    first.report()
+    second.report()
+    end_engine(store.database, "h/1", store.time.observe())
+    second.stand_by()
+    second.report()
+    assert sorted(states(store)) == ["standby", "stopped"]
+    EnginePresence(conf, store, "h/3", sources=[], seq=int).report()
+    assert states(store) == ["standby", "standby"]
 
 
 @pytest.mark.slow
@@ -82,10 +96,8 @@ def test_a_model_is_behind_since_the_first_change_that_it_misses(store):
 
 def test_the_database_is_not_asked_while_the_engine_knows_that_it_is_unavailable(conf, store, monkeypatch):
     written, unavailable = [], [True]
-    monkeypatch.setattr(leadership.engines, "write_engine", lambda _database, row: written.append(row))
-    reporting = leadership.EnginePresence(
-        conf, store, "h/1", sources=[], seq=lambda: 0, is_unavailable=lambda: unavailable[0]
-    )
+    monkeypatch.setattr(leadership.engines, "write_engine", lambda _database, row, _began: written.append(row))
+    reporting = EnginePresence(conf, store, "h/1", sources=[], seq=lambda: 0, is_unavailable=lambda: unavailable[0])
     reporting.report()
     assert written == []
     unavailable[0] = False
@@ -96,10 +108,10 @@ def test_the_database_is_not_asked_while_the_engine_knows_that_it_is_unavailable
 def test_an_unexpected_error_does_not_end_the_reports(run, conf, store, monkeypatch, caplog):
     errors, write = [RuntimeError("not translated")], leadership.engines.write_engine
 
-    def write_or_fail(database, row):
+    def write_or_fail(database, row, began):
         if errors:
             raise errors.pop()
-        write(database, row)
+        write(database, row, began)
 
     monkeypatch.setattr(leadership.engines, "write_engine", write_or_fail)
     run(Spoken())

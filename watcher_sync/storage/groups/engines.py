@@ -83,9 +83,11 @@ class EngineView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @retried
-def write_engine(database: sa.Engine, row: EngineRow) -> None:
+def write_engine(database: sa.Engine, row: EngineRow, began: datetime.datetime | None = None) -> None:
     """Insert or replace the row of one engine, and delete rows that are not listed any more.
 
+    :param began: when the engine's process began; engines of its group and machine that were stopped by then are
+        deleted. Default: the row's ``since``.
     :raises DatabaseUnavailable: the database is unavailable.
     :raises RowRefused: when it refuses a value.
     """
@@ -93,7 +95,7 @@ def write_engine(database: sa.Engine, row: EngineRow) -> None:
     values = writer.values(tuple(getattr(row, column.name) for column in _TABLE.columns))
     oldest = row.heartbeat_at - datetime.timedelta(seconds=FORGOTTEN_AFTER_SECONDS)
     t = _TABLE.c
-    is_before = sa.and_(t.engine_group == row.engine_group, t.host == row.host, t.stopped_at <= row.since)
+    is_before = sa.and_(t.engine_group == row.engine_group, t.host == row.host, t.stopped_at <= (began or row.since))
     with translated(), database.begin() as connection:
         connection.exec_driver_sql(writer.sql, [values])
         found = connection.execute(sa.select(t.id).where(sa.or_(t.heartbeat_at < oldest, is_before))).scalars().all()
