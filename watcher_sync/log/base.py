@@ -65,6 +65,18 @@ class LogRefused(OutletError):
     """The log is that of another installation."""
 
 
+class ChangeTooLarge(OutletError):
+    """The log refused a change because of its size: not every limit can be read when the outlet opens.
+
+    The framework opens the outlet again, and lowers its :attr:`Outlet.limit`.
+    """
+
+    def __init__(self, message: str, limit: int | None = None) -> None:
+        """:param limit: bytes of the largest body, if the refusal tells them."""
+        super().__init__(message)
+        self.limit = limit
+
+
 class OutletDeposed(OutletError):
     """The log refused the changes because another publisher has published since :meth:`Outlet.open`."""
 
@@ -169,6 +181,7 @@ class Outlet(abc.ABC):
         :param changes: at least one, with a body; the last one ends a commit unless the commit is very large.
         :returns: what is durable now. In a snapshot, nothing is until its end.
         :raises OutletDeposed: another publisher has published.
+        :raises ChangeTooLarge: the log refused one of them because of its size.
         :raises OutletError: it is not known how many are durable.
         """
 

@@ -8,14 +8,15 @@ id remains: a *marker*, which says that the entity exists. So no entity stops th
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from oslo_log import log as logging
 
-from watcher_sync.log.base import LogChange, Outlet, OutletError
+from watcher_sync.log.base import ChangeTooLarge, LogChange, LogPositions, Outlet, OutletError
 from watcher_sync.log.metrics import OutletStats
 from watcher_sync.model.kinds import PROJECT_FIELD
 
@@ -43,6 +44,8 @@ class Fitting:
         self._stats = stats
         self._monotonic = monotonic
         self._count = 0
+        self._learned = math.inf
+        """Bytes that the log takes, as its refusals tell."""
         self._logged: dict[str, float] = {}
         """Kind -> when a line about it was logged."""
 
@@ -52,10 +55,28 @@ class Fitting:
         :raises OutletError: its log takes so little that a marker may not fit.
         """
         self.detail, self._count = "", 0
-        limit = self._outlet.limit
-        if limit is not None and limit < MIN_LIMIT:
-            names = self._outlet.limit_names
-            raise OutletError(f"the log takes messages of {limit} bytes, and {MIN_LIMIT} are needed: raise {names}")
+        outlet = self._outlet
+        limit = min(math.inf if outlet.limit is None else outlet.limit, self._learned)
+        outlet.limit = int(limit) if limit < math.inf else None
+        if limit < MIN_LIMIT:
+            raise OutletError(
+                f"the log takes messages of {limit} bytes, and {MIN_LIMIT} are needed: raise {outlet.limit_names}"
+            )
+
+    def publish(self, changes: Sequence[LogChange]) -> LogPositions:
+        """Publish a portion, and learn from a refusal: half of what is refused is tried next.
+
+        :raises OutletError: as :meth:`Outlet.publish`.
+        """
+        try:
+            return self._outlet.publish(changes)
+        except ChangeTooLarge as exc:
+            if exc.limit is None:
+                largest = max(len(change.body) for change in changes)
+                self._learned = max(largest // 2, min(largest - 1, MIN_LIMIT))
+            else:
+                self._learned = exc.limit
+            raise
 
     def portions(self, changes: Iterable[LogChange]) -> Iterator[list[LogChange]]:
         """The changes with their bodies. A portion ends with a commit, unless the commit alone is larger."""

@@ -278,7 +278,7 @@ class OutletPublisher:
     def _send(self, changes: list[LogChange]) -> int:
         """Publish changes. Return the seq that is durable."""
         self._require_lease()
-        durable = self._outlet.publish(changes).get(self._outlet.partition)
+        durable = self._fitting.publish(changes).get(self._outlet.partition)
         last = changes[-1]
         if durable is None or durable[:2] != (last.epoch, last.seq):
             raise OutletError(f"the log has {durable}, not {last.position}, after the changes were published")
@@ -308,7 +308,7 @@ class OutletPublisher:
                 if self._stopping.is_set():
                     return
                 self._require_lease()
-                self._outlet.publish(portion)
+                self._fitting.publish(portion)
                 count += len(portion)
                 self._save()
         for portion in self._fitting.portions([self._mark(base.SNAPSHOT_END, position, when)]):

@@ -41,7 +41,7 @@ _NAMES: Final = {
     ),
     "watcher_sync.reconcile.capacity.base": "CapacityError CapacityProvider HostCapacity ResourceInventory",
     "watcher_sync.log.base": (
-        "CREATED DELETED LogChange LogPosition LogPositions Outlet OutletDeposed OutletError SNAPSHOT "
+        "CREATED ChangeTooLarge DELETED LogChange LogPosition LogPositions Outlet OutletDeposed OutletError SNAPSHOT "
         "SNAPSHOT_BEGIN SNAPSHOT_END UPDATED"
     ),
     "watcher_sync.log.formats": "CLOUDEVENTS CONTENT_TYPES DEBEZIUM Encode TYPE_PREFIX encoder_of type_of",

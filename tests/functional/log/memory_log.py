@@ -17,7 +17,7 @@ from tests.simulated import by_facet, told
 from tests.waiting import PATIENCE_SECONDS, wait_until
 from watcher_sync.conf import opts
 from watcher_sync.log import base
-from watcher_sync.log.base import LogChange, LogPositions, Outlet, OutletDeposed, OutletError
+from watcher_sync.log.base import ChangeTooLarge, LogChange, LogPositions, Outlet, OutletDeposed, OutletError
 from watcher_sync.log.change_log import ChangeLogs
 from watcher_sync.log.cursors import OutletCursor, read_outlet
 from watcher_sync.log.leadership import PublisherLease
@@ -44,7 +44,11 @@ class MemoryLog:
         self.fails_to_close = False
         self.tells_position = True
         self.limit: int | None = None
-        """Bytes of the largest message that it takes."""
+        """Bytes of the largest message that it takes, as it tells."""
+        self.takes: int | None = None
+        """What it takes where it tells something else."""
+        self.refusal_tells = False
+        """Whether it tells that in a refusal."""
         self.is_damaged = False
         """A verification fails once, and the next open says that a new reader needs a snapshot."""
         self.lacks_snapshot = False
@@ -146,8 +150,9 @@ class MemoryOutlet(Outlet):
 
     def publish(self, changes: Sequence[LogChange]) -> LogPositions:
         assert all(each.partition == self.partition for each in changes)
-        if any(len(each.body) > (self.log.limit or len(each.body)) for each in changes):
-            raise OutletError("a message is larger than the log takes")
+        takes = self.log.takes or self.log.limit
+        if takes is not None and any(len(each.body) > takes for each in changes):
+            raise ChangeTooLarge("a message is larger than the log takes", takes if self.log.refusal_tells else None)
         self._length = self.log.append(changes, self._length)
         return (
             {} if changes[-1].change in (base.SNAPSHOT, base.SNAPSHOT_BEGIN) else {self.partition: changes[-1].position}

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 from oslo_config import cfg
 
+from tests.waiting import deadline
 from watcher_sync.conf import opts
 from watcher_sync.log.base import (
     SNAPSHOT,
@@ -71,6 +72,11 @@ def make_outlet(driver: type[OutletT], **options: Any) -> OutletT:
     for option, value in {"partition": PARTITION, **options}.items():
         conf.set_override(option, value, group="outlet_bus")
     return driver("bus", conf)
+
+
+def answer_timeout() -> float:
+    """The ``timeout`` of an outlet: as a deadline, and at most what the option takes."""
+    return min(deadline(10), 300.0)
 
 
 def publish(outlet: Outlet, changes: Sequence[LogChange]) -> LogPositions:

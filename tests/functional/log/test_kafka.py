@@ -14,7 +14,16 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from tests.functional.log.publishing import PARTITION, at, change, changes, make_outlet, publish, snapshot
+from tests.functional.log.publishing import (
+    PARTITION,
+    answer_timeout,
+    at,
+    change,
+    changes,
+    make_outlet,
+    publish,
+    snapshot,
+)
 from tests.waiting import deadline
 from watcher_sync.log.base import DELETED, OutletError
 from watcher_sync.log.kafka import topics
@@ -76,7 +85,7 @@ def topic(cluster: MockCluster) -> str:
 
 
 def outlet_for(cluster: MockCluster, topic: str, **options: Any) -> KafkaOutlet:
-    return make_outlet(KafkaOutlet, servers=cluster.servers, topic=topic, timeout=deadline(10), **options)
+    return make_outlet(KafkaOutlet, servers=cluster.servers, topic=topic, timeout=answer_timeout(), **options)
 
 
 def test_a_consumer_reads_each_change_in_order_under_the_key_of_its_entity(cluster: MockCluster, topic: str) -> None:

@@ -22,6 +22,7 @@ from tests.functional.log.memory_log import (
     cursor_of,
     instance,
 )
+from tests.functional.log.publishing import answer_timeout
 from tests.functional.log.test_kafka import MockCluster
 from tests.functional.log.test_oslo_messaging import Listener
 from tests.functional.log.test_rabbitmq_stream import read
@@ -29,7 +30,7 @@ from tests.functional.sources.jetstream import dcm_of
 from tests.functional.storage.conftest import opened
 from tests.services.rabbitmq import private_rabbitmq_node, private_rabbitmq_stream_node
 from tests.services.servers import nats_programs, private_nats
-from tests.waiting import deadline, wait_until
+from tests.waiting import wait_until
 from watcher_sync.log import cursors
 from watcher_sync.log.base import Outlet
 from watcher_sync.log.kafka.outlet import KafkaOutlet
@@ -88,12 +89,12 @@ def memory() -> Iterator[LogOfDriver]:
 
 
 @contextmanager
-def nats_jetstream(program: str) -> Iterator[LogOfDriver]:
-    with private_nats(executable=program) as server, dcm_of(server.url) as client, log_of(client) as names:
+def nats_jetstream(program: str, config: str = "") -> Iterator[LogOfDriver]:
+    with private_nats(config, program) as server, dcm_of(server.url) as client, log_of(client) as names:
         reader = LogReader(client, names.name)
         options = {"servers": [server.url], "stream": names.name, "subject_prefix": names.name, "stream_mode": "create"}
         yield LogOfDriver(
-            lambda: made(NatsJetStreamOutlet, partition="north", timeout=deadline(10), **options),
+            lambda: made(NatsJetStreamOutlet, partition="north", timeout=answer_timeout(), **options),
             lambda _: [seen_in(record.data) for record in reader.changes()],
         )
 
@@ -103,7 +104,7 @@ def kafka() -> Iterator[LogOfDriver]:
     cluster, topic = MockCluster(), f"watcher-sync-{secrets.token_hex(4)}"
     cluster.create(topic, f"{topic}.model")
     yield LogOfDriver(
-        lambda: made(KafkaOutlet, servers=cluster.servers, topic=topic, timeout=deadline(10)),
+        lambda: made(KafkaOutlet, servers=cluster.servers, topic=topic, timeout=answer_timeout()),
         lambda _: [seen_in(record.value() or b"") for record in cluster.records(topic)],
         retains_all=False,  # the mock cluster has the last 5 MiB
     )
@@ -114,7 +115,7 @@ def rabbitmq_stream() -> Iterator[LogOfDriver]:
     with private_rabbitmq_stream_node() as node:
         options = {"transport_url": node.url, "stream_port": node.stream_port, "stream": "s", "stream_mode": "create"}
         yield LogOfDriver(
-            lambda: made(RabbitMQStreamOutlet, timeout=deadline(10), **options),
+            lambda: made(RabbitMQStreamOutlet, timeout=answer_timeout(), **options),
             lambda seq: [seen_in(body) for _, body in read(node, "s", f":{seq}")],
         )
 
@@ -217,6 +218,23 @@ def test_changes_above_the_limit_are_published_without_values_and_what_follows_t
     assert changes[1].entity == {"id": "i2", "project_id": "p"}
     assert changes[3].entity["extra_specs"] == text()
     assert "too large for the log: 3; the last one: instance 'i2' at seq 5 has " in detail
+
+
+@pytest.mark.parametrize("program", nats_programs())
+def test_a_log_that_tells_its_limit_only_by_a_refusal_stops_nobody(store: Store, cloud: Cloud, program: str) -> None:
+    """The limit of an account is not what the server says when it greets."""
+    account = f"A {{ jetstream: enabled, users: [{{user: a, password: a}}], limits: {{ max_payload: {LIMIT} }} }}"
+    config = f"max_payload: 8MB\naccounts {{ {account} }}\nno_auth_user: a"
+    with nats_jetstream(program, config) as log, publishing(store, log) as publisher:
+        wait_until(lambda: publisher.stats.snapshots == 1)
+        for number in range(6):
+            cloud.write(instance(number, project_id="p", metadata=text(), tags=["x" * PART * (number % 2)]))
+        head = cloud.write(instance(6, state="active"))
+        wait_for(store, head)
+        assert publisher.stats.failures == 1
+        changes = [seen for seen in log.messages(head) if not seen.change.startswith("snapshot")]
+    assert [each.id for each in changes] == [f"i{number}" for number in range(7)]
+    assert ["entity" in each.omitted for each in changes] == [False, True, False, True, False, True, False]
 
 
 def test_a_snapshot_has_a_marker_of_an_entity_above_the_limit(store: Store, cloud: Cloud, log: LogOfDriver) -> None:

@@ -12,7 +12,7 @@ from tests.functional.log.publishing import publish
 from tests.functional.sources.jetstream import Dcm, dcm_of
 from tests.services.servers import Server, nats_programs, private_nats
 from tests.waiting import deadline, wait_until
-from watcher_sync.log.base import DELETED, OutletDeposed, OutletError
+from watcher_sync.log.base import DELETED, ChangeTooLarge, OutletDeposed, OutletError
 from watcher_sync.log.nats_jetstream.outlet import NatsJetStreamOutlet
 
 Make = Callable[..., NatsJetStreamOutlet]
@@ -228,7 +228,7 @@ def test_no_reader_sees_half_of_a_commit_where_the_server_stores_batches(make: M
     outlet.open({})
     publish(outlet, snapshot(1, "a"))
     too_large = log.client.client.max_payload
-    with pytest.raises(OutletError, match="larger than the server's"):
+    with pytest.raises(ChangeTooLarge, match="maximum payload exceeded"):
         publish(outlet, [change(2, ends_commit=False), change(3, ends_commit=False), change(4, size=too_large)])
     seen = 3 if stores_batches(log) else 5
     wait_until(lambda: log.state().last_seq >= seen)

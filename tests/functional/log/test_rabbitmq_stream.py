@@ -12,7 +12,16 @@ from typing import Any
 import pika
 import pytest
 
-from tests.functional.log.publishing import PARTITION, at, change, changes, make_outlet, publish, snapshot
+from tests.functional.log.publishing import (
+    PARTITION,
+    answer_timeout,
+    at,
+    change,
+    changes,
+    make_outlet,
+    publish,
+    snapshot,
+)
 from tests.services.rabbitmq import RabbitMQStreamNode, private_rabbitmq_stream_node
 from tests.waiting import deadline, wait_until
 from watcher_sync.log.base import OutletDeposed, OutletError
@@ -40,7 +49,7 @@ def outlet_for(node: RabbitMQStreamNode, stream: str, **options: Any) -> RabbitM
             "stream_port": node.stream_port,
             "stream": stream,
             "stream_mode": "create",
-            "timeout": deadline(10),
+            "timeout": answer_timeout(),
             **options,
         },
     )

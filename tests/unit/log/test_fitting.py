@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.functional.log.memory_log import NAME, MemoryLog, MemoryOutlet, configured
-from tests.functional.log.publishing import change, snapshot
+from tests.functional.log.publishing import PARTITION, change, snapshot
 from watcher_sync.client.log.messages import decoded
 from watcher_sync.log import fitting
-from watcher_sync.log.base import CREATED, DELETED, SNAPSHOT, UPDATED, LogChange, OutletError
+from watcher_sync.log.base import CREATED, DELETED, SNAPSHOT, UPDATED, ChangeTooLarge, LogChange, OutletError
 from watcher_sync.log.fitting import MIN_LIMIT, Fitting
 from watcher_sync.log.formats import CLOUDEVENTS, DEBEZIUM
 from watcher_sync.log.metrics import OutletStats
@@ -119,6 +119,31 @@ def test_every_marker_fits_into_the_least_limit(format_name: str, what: str, wor
 def test_a_log_that_takes_less_than_a_marker_is_refused_by_what_limits_it() -> None:
     with pytest.raises(OutletError, match="takes messages of 4096 bytes, and 32768 are needed: raise its limit"):
         fitting_for(4096).begin()
+
+
+@given(
+    takes=st.integers(MIN_LIMIT, 10_000_000),
+    told=st.none() | st.integers(MIN_LIMIT, 20_000_000),
+    says=st.booleans(),
+    sizes=st.lists(st.integers(0, 2_000_000), min_size=1, max_size=20),
+)
+def test_a_log_that_tells_its_limit_late_has_all_changes_after_a_few_refusals(
+    takes: int, told: int | None, says: bool, sizes: list[int]
+) -> None:
+    log, refusals = MemoryLog(), 0
+    log.limit, log.takes, log.refusal_tells = told, takes, says
+    outlet = MemoryOutlet(NAME, configured(partition=PARTITION), log)
+    made = Fitting(outlet, OutletStats(NAME), lambda: 0.0)
+    for seq, size in enumerate(sizes, start=1):
+        while len(log.changes) < seq:
+            outlet.open({})
+            made.begin()
+            try:
+                made.publish(next(made.portions([change(seq, after={"id": "i", "filler": "x" * size})])))
+            except ChangeTooLarge:
+                refusals += 1
+    assert [each.seq for each in log.changes] == list(range(1, len(sizes) + 1))
+    assert refusals <= (1 if says else 10)
 
 
 @given(

@@ -24,6 +24,7 @@ from watcher_sync.log.base import (
     SNAPSHOT,
     SNAPSHOT_BEGIN,
     SNAPSHOT_END,
+    ChangeTooLarge,
     LogChange,
     LogPositions,
     Outlet,
@@ -234,7 +235,9 @@ More properties of librdkafka, such as ``security.protocol:SASL_SSL,sasl.usernam
         codes = self._library.KafkaError
         if error.code() in (codes._FENCED, codes.PRODUCER_FENCED, codes.INVALID_PRODUCER_EPOCH):
             return OutletDeposed(f"another publisher has opened the outlet: {error.str()}")
-        return OutletError(f"Kafka: {error.name()}: {error.str()}{self._library_log.last}")
+        failure = f"Kafka: {error.name()}: {error.str()}{self._library_log.last}"
+        is_too_large = error.code() in (codes.MSG_SIZE_TOO_LARGE, codes.RECORD_LIST_TOO_LARGE)
+        return (ChangeTooLarge if is_too_large else OutletError)(failure)
 
 
 class _LibraryLog(logging.Handler):

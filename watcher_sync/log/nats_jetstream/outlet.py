@@ -37,7 +37,9 @@ class NatsJetStreamOutlet(Outlet):
     """The driver ``nats_jetstream``."""
 
     options: ClassVar[list[cfg.Opt]] = settings.OPTIONS
-    limit_names: ClassVar[str] = "max_payload of the NATS servers, and max_msg_size of both streams where it is set"
+    limit_names: ClassVar[str] = (
+        "max_payload of the NATS servers and of the account, and max_msg_size of both streams where it is set"
+    )
 
     def __init__(self, name: str, conf: cfg.ConfigOpts) -> None:
         """:raises ConfigError: naming the option that is wrong."""

@@ -19,7 +19,7 @@ import msgspec
 from nats.errors import Error as NatsError
 from nats.errors import MaxPayloadError
 
-from watcher_sync.log.base import OutletDeposed, OutletError
+from watcher_sync.log.base import ChangeTooLarge, OutletDeposed, OutletError
 from watcher_sync.log.nats_jetstream.streams import LogStreams
 from watcher_sync.sources.nats.api import JetStreamAnswer
 from watcher_sync.sources.nats.connection import NatsConnection, describe
@@ -29,6 +29,8 @@ FENCE_HEADER: Final = "Nats-Expected-Last-Sequence"
 _WRONG_SEQUENCE: Final = frozenset({10071, 10164})
 """With and without the stream's last sequence in the text."""
 _DUPLICATE_IN_BATCH: Final = 10201
+_TOO_LARGE: Final = "maximum payload violation"
+"""What a server says before it closes the connection."""
 
 
 class StreamMessage(NamedTuple):
@@ -104,16 +106,22 @@ class FencedPublisher:
         except TimeoutError:
             failure = f"{len(self._waiting)} messages or batches were not answered in time"
             raise OutletError(self._connection.explained(failure)) from None
-        except MaxPayloadError:
-            raise OutletError(f"a change is larger than the server's {self._connection.max_payload} bytes") from None
+        except MaxPayloadError as exc:
+            raise ChangeTooLarge(describe(exc)) from None
         except NatsError as exc:
-            raise OutletError(f"the connection is lost: {describe(exc)}") from None
+            raise self._lost(exc) from None
         if self._waiting:
-            raise OutletError(f"the connection is lost: {describe(self._connection.why)}")
+            raise self._lost(self._connection.why)
         if self._failed:
             await self._raise_first()
         self.last = last
         return last
+
+    def _lost(self, error: Exception | None) -> OutletError:
+        """The server has closed the connection, as it does where an account may not publish a message of that size."""
+        error = self._connection.last_error or error
+        is_too_large = _TOO_LARGE in str(error).lower()
+        return (ChangeTooLarge if is_too_large else OutletError)(f"the connection is lost: {describe(error)}")
 
     async def _send(self, batch: Sequence[StreamMessage], last: int) -> None:
         """Publish one batch, whose last message only is answered."""

@@ -20,7 +20,7 @@ import pika
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.log.base import LogChange, LogPositions, Outlet, OutletError
+from watcher_sync.log.base import ChangeTooLarge, LogChange, LogPositions, Outlet, OutletError
 from watcher_sync.log.event_loop import EventLoopThread
 from watcher_sync.log.formats import CLOUDEVENTS
 from watcher_sync.log.oslo_messaging.notifications import PRIORITY, notification
@@ -114,9 +114,9 @@ The options of ``[{GROUP}]`` for TLS, heartbeat and the durability of the exchan
         try:
             self._loop.run(self._publisher.publish([change.body for change in changes]), _PUBLISH_SECONDS)
         except Failure as exc:
-            if found := _TOO_LARGE.search(str(exc)):
-                self.limit = int(found[1])  # for what follows the next opening
-            raise OutletError(f"the broker did not confirm: {describe(exc, self._broker)}") from exc
+            failure = f"the broker did not confirm: {describe(exc, self._broker)}"
+            found = _TOO_LARGE.search(str(exc))
+            raise (ChangeTooLarge(failure, int(found[1])) if found else OutletError(failure)) from exc
         return positions_after(changes[-1])
 
     def close(self) -> None:
