@@ -15,13 +15,15 @@ from typing import Any
 
 import pytest
 from nats.aio.client import Client
+from nats.js.client import JetStreamContext
 
 from tests.functional.client.published_log import PARTITION, FollowedLog, PublishedLog, published_log, writing
 from tests.services.ensure import url_of
 from tests.services.servers import Server, free_port, private_nats
 from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 from watcher_sync.client.log import LogEntry, LogReader, UnknownMessage
-from watcher_sync.client.log.follower import LogFollower, ModelBegins
+from watcher_sync.client.log.current_model import CurrentModel, find_model
+from watcher_sync.client.log.follower import LogFollower, ModelBegins, ModelEnds
 from watcher_sync.client.log.servers import Closed, connector
 from watcher_sync.log import base, formats
 
@@ -199,6 +201,33 @@ def test_a_model_whose_last_message_has_expired_ends_and_the_next_change_follows
         log.write("e-0", n=1)
         reader.wait(lambda: reader.changes() == [log.seq])
     assert reader.reasons() == ["no_position"]
+
+
+@pytest.mark.parametrize("states", [False, True])
+def test_a_model_whose_last_message_is_replaced_while_it_is_read_is_read_once(
+    log: PublishedLog, monkeypatch: pytest.MonkeyPatch, states: bool
+) -> None:
+    log.fill(2)
+    log.snapshot()
+    log.write("e-1", n=1)
+    wait_until(log.mirrored)
+    writes = itertools.count(2)
+
+    async def find(js: JetStreamContext, stream: str) -> CurrentModel:
+        model = await find_model(js, stream)
+        if (n := next(writes)) < 4:
+            log.write("e-1", n=n)
+            wait_until(log.mirrored)
+        return model
+
+    monkeypatch.setattr("watcher_sync.client.log.follower.find_model", find)
+    follower = LogFollower(connector([log.url], {}), log.stream, [], states=states)
+    follower.start()
+    try:
+        wait_until(lambda: any(isinstance(each, ModelEnds) for each in follower.take(1) or []))
+        assert log.info(log.model).consumer_count < 5
+    finally:
+        follower.close()
 
 
 def test_a_follower_of_states_that_was_away_while_a_deletion_expired_reads_the_model_again(log: PublishedLog) -> None:

@@ -369,10 +369,12 @@ class LogFollower:
 
     def _take_entity(self, message: Msg, sequence: int) -> None:
         assert self._model is not None
-        if self._cursor < sequence <= self._model.last:
+        if sequence > self._model.last:
+            self._cursor = self._model.last  # a later message has replaced the last one
+        elif sequence > self._cursor:
             self._cursor = sequence
             self._put(LogMessage(sequence, message.data, True, marker_of(message.subject)))
-        if sequence >= self._model.last:
+        if self._cursor == self._model.last:
             self._end(None)
 
     def _take_change(self, message: Msg, sequence: int) -> None:
