@@ -74,9 +74,9 @@ def make_outlet(driver: type[OutletT], **options: Any) -> OutletT:
     return driver("bus", conf)
 
 
-def answer_timeout() -> float:
+def answer_timeout(seconds: float = 10) -> float:
     """The ``timeout`` of an outlet: as a deadline, and at most what the option takes."""
-    return min(deadline(10), 300.0)
+    return min(deadline(seconds), 300.0)
 
 
 def publish(outlet: Outlet, changes: Sequence[LogChange]) -> LogPositions:

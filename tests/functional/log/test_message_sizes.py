@@ -77,9 +77,9 @@ def seen_in(body: bytes) -> Seen:
 
 
 @contextmanager
-def memory() -> Iterator[LogOfDriver]:
+def memory(*, tells: bool = True) -> Iterator[LogOfDriver]:
     log = MemoryLog()
-    log.limit = LIMIT
+    log.takes, log.limit = LIMIT, LIMIT if tells else None
 
     def outlet() -> tuple[Outlet, Any]:
         conf = configured()
@@ -89,12 +89,12 @@ def memory() -> Iterator[LogOfDriver]:
 
 
 @contextmanager
-def nats_jetstream(program: str, config: str = "") -> Iterator[LogOfDriver]:
+def nats_jetstream(program: str, config: str = "", *, seconds: float = 10) -> Iterator[LogOfDriver]:
     with private_nats(config, program) as server, dcm_of(server.url) as client, log_of(client) as names:
         reader = LogReader(client, names.name)
         options = {"servers": [server.url], "stream": names.name, "subject_prefix": names.name, "stream_mode": "create"}
         yield LogOfDriver(
-            lambda: made(NatsJetStreamOutlet, partition="north", timeout=answer_timeout(), **options),
+            lambda: made(NatsJetStreamOutlet, partition="north", timeout=answer_timeout(seconds), **options),
             lambda _: [seen_in(record.data) for record in reader.changes()],
         )
 
@@ -220,18 +220,23 @@ def test_changes_above_the_limit_are_published_without_values_and_what_follows_t
     assert "too large for the log: 3; the last one: instance 'i2' at seq 5 has " in detail
 
 
+@pytest.mark.parametrize("is_told", [True, False], ids=["reason", "reset"])
 @pytest.mark.parametrize("program", nats_programs())
-def test_a_log_that_tells_its_limit_only_by_a_refusal_stops_nobody(store: Store, cloud: Cloud, program: str) -> None:
-    """The limit of an account is not what the server says when it greets."""
+def test_a_log_that_tells_its_limit_only_by_a_refusal_stops_nobody(
+    store: Store, cloud: Cloud, monkeypatch: pytest.MonkeyPatch, program: str, is_told: bool
+) -> None:
+    """The limit of an account is not what the server says when it greets, and a reset may be faster than the reason."""
+    if not is_told:
+        monkeypatch.setattr("watcher_sync.log.nats_jetstream.publisher._TOO_LARGE", "a reason that no server says")
     account = f"A {{ jetstream: enabled, users: [{{user: a, password: a}}], limits: {{ max_payload: {LIMIT} }} }}"
     config = f"max_payload: 8MB\naccounts {{ {account} }}\nno_auth_user: a"
-    with nats_jetstream(program, config) as log, publishing(store, log) as publisher:
+    with nats_jetstream(program, config, seconds=2) as log, publishing(store, log) as publisher:
         wait_until(lambda: publisher.stats.snapshots == 1)
         for number in range(6):
             cloud.write(instance(number, project_id="p", metadata=text(), tags=["x" * PART * (number % 2)]))
         head = cloud.write(instance(6, state="active"))
         wait_for(store, head)
-        assert publisher.stats.failures == 1
+        assert publisher.stats.failures
         changes = [seen for seen in log.messages(head) if not seen.change.startswith("snapshot")]
     assert [each.id for each in changes] == [f"i{number}" for number in range(7)]
     assert ["entity" in each.omitted for each in changes] == [False, True, False, True, False, True, False]
@@ -250,6 +255,15 @@ def test_a_snapshot_has_a_marker_of_an_entity_above_the_limit(store: Store, clou
     assert {key: each.omitted for key, each in entities.items()} == {"i1": [], "i2": ["entity"], "i3": []}
     assert entities["i2"].entity == {"id": "i2", "project_id": None}
     assert "instance 'i2'" in detail
+
+
+def test_a_snapshot_that_is_refused_for_the_size_of_an_entity_is_published_again(store: Store, cloud: Cloud) -> None:
+    head = cloud.write(instance(1, metadata=text(), extra_specs=text(), tags=["x" * PART]), instance(2, state="active"))
+    with memory(tells=False) as log, publishing(store, log) as publisher:
+        wait_until(lambda: publisher.stats.snapshots == 1)
+        assert publisher.stats.failures == 1
+        found = {each.id: each.omitted for each in log.messages(head)[-3:-1]}
+    assert found == {"i1": ["entity"], "i2": []}
 
 
 def test_a_commit_of_many_large_changes_is_published_in_order(store: Store, cloud: Cloud, log: LogOfDriver) -> None:

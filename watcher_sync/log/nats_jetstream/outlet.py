@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Final, TypeVar
 from nats.errors import Error as NatsError
 from oslo_config import cfg
 
-from watcher_sync.log.base import SNAPSHOT_END, LogChange, LogPositions, Outlet, OutletError
+from watcher_sync.log.base import SNAPSHOT_END, ChangeTooLarge, LogChange, LogPositions, Outlet, OutletError
 from watcher_sync.log.event_loop import EventLoopThread
 from watcher_sync.log.nats_jetstream import messages, settings
 from watcher_sync.log.nats_jetstream.jetstream_log import JetStreamLog
-from watcher_sync.log.nats_jetstream.publisher import StreamMessage
+from watcher_sync.log.nats_jetstream.publisher import ConnectionLost, StreamMessage
 from watcher_sync.log.nats_jetstream.settings import JetStreamOutletSettings
 from watcher_sync.log.positions import positions_after
 from watcher_sync.sources.nats.connection import describe
@@ -29,6 +29,10 @@ _VERIFY_SECONDS: Final = 30.0
 _MARGIN_SECONDS: Final = 10.0
 """What a call may take beyond the limit that the publisher itself observes."""
 _STOP_SECONDS: Final = 5.0
+_MAX_LOSSES: Final = 3
+"""So often in a row a connection ends while a large message is published. The reset of a connection often takes the
+server's reason with it, so the last of these losses counts as a refusal of the size."""
+_LARGE: Final = 65_536
 
 T = TypeVar("T")
 
@@ -47,6 +51,8 @@ class NatsJetStreamOutlet(Outlet):
         self._settings = JetStreamOutletSettings(name, self.group)
         self._loop: EventLoopThread | None = None
         self._log: JetStreamLog | None = None
+        self._losses = 0
+        """Connections in a row that ended while a large message was published."""
 
     def open(self, position: LogPositions) -> LogPositions:
         """Connect, make or verify both streams, and read the position of the last change.
@@ -71,7 +77,15 @@ class NatsJetStreamOutlet(Outlet):
             for batch in messages.batches_of(changes, atomic=log.is_atomic)
         ]
         ends_snapshot = any(change.change == SNAPSHOT_END for change in changes)
-        self._run(log.publish(batches, ends_snapshot=ends_snapshot), self._settings.timeout + _MARGIN_SECONDS)
+        try:
+            self._run(log.publish(batches, ends_snapshot=ends_snapshot), self._settings.timeout + _MARGIN_SECONDS)
+        except ConnectionLost as exc:
+            self._losses += max(len(change.body) for change in changes) > _LARGE
+            if self._losses < _MAX_LOSSES:
+                raise
+            self._losses = 0
+            raise ChangeTooLarge(f"{exc}, {_MAX_LOSSES} times in a row") from None
+        self._losses = 0
         return positions_after(changes[-1])
 
     def verify(self) -> None:

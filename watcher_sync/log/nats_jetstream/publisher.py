@@ -33,6 +33,10 @@ _TOO_LARGE: Final = "maximum payload violation"
 """What a server says before it closes the connection."""
 
 
+class ConnectionLost(OutletError):
+    """The connection ended while messages were published, for a reason that is not known to be one of them."""
+
+
 class StreamMessage(NamedTuple):
     """A message to be published."""
 
@@ -105,7 +109,8 @@ class FencedPublisher:
                     await self._changed.wait()
         except TimeoutError:
             failure = f"{len(self._waiting)} messages or batches were not answered in time"
-            raise OutletError(self._connection.explained(failure)) from None
+            kind = ChangeTooLarge if self._is_too_large() else OutletError
+            raise kind(self._connection.explained(failure)) from None
         except MaxPayloadError as exc:
             raise ChangeTooLarge(describe(exc)) from None
         except NatsError as exc:
@@ -118,10 +123,12 @@ class FencedPublisher:
         return last
 
     def _lost(self, error: Exception | None) -> OutletError:
-        """The server has closed the connection, as it does where an account may not publish a message of that size."""
-        error = self._connection.last_error or error
-        is_too_large = _TOO_LARGE in str(error).lower()
-        return (ChangeTooLarge if is_too_large else OutletError)(f"the connection is lost: {describe(error)}")
+        kind = ChangeTooLarge if self._is_too_large() else ConnectionLost
+        return kind(f"the connection is lost: {describe(self._connection.last_error or error)}")
+
+    def _is_too_large(self) -> bool:
+        """Whether the server has ended the connection because the account may not publish a message of that size."""
+        return _TOO_LARGE in str(self._connection.last_error).lower()
 
     async def _send(self, batch: Sequence[StreamMessage], last: int) -> None:
         """Publish one batch, whose last message only is answered."""
