@@ -18,7 +18,7 @@ from oslo_config import cfg
 from tests.functional.client.published_log import PublishedLog, published_log, writing
 from tests.services.ensure import url_of
 from tests.unit.sources.federation.odd_messages import WORST
-from tests.waiting import deadline, wait_until
+from tests.waiting import deadline, eventually, wait_until
 from watcher_sync.client.log import follower
 from watcher_sync.client.log.consumer import LogLost
 from watcher_sync.client.log.current_model import CurrentModel, find_model
@@ -512,6 +512,7 @@ def test_where_the_model_goes_away_while_waiting_states_are_read_the_changes_are
     log: PublishedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conf, asked = configured(tmp_path, log), itertools.count()
+    running: list[Followed] = []
     log.write("a", n=1)
     log.snapshot()
     with following(conf) as north:
@@ -524,11 +525,13 @@ def test_where_the_model_goes_away_while_waiting_states_are_read_the_changes_are
 
     async def find(js: JetStreamContext, stream: str) -> CurrentModel:
         if next(asked):  # it was there when the reading began
+            await eventually(lambda: running and running[0].of("a"))  # else state and change may be one event
             raise LogLost("the model is gone")
         return await find_model(js, stream)
 
     monkeypatch.setattr(follower, "find_model", find)
     with following(conf, north.cursor) as again:
+        running.append(again)
         wait_until(lambda: len(again.of("a")) > 1)  # the state, and then the changes
         log.write("a", n=4)
         again.wait_for(log)
