@@ -25,6 +25,7 @@
 ``reconcile``   Lists the live systems, reports drifts, and repairs the model
 ``sources``     The drivers of the transports
 ``storage``     The commit's side of the database: tables, transactions, leases
+``tasks``       Ends tasks of an event loop
 ``testing``     Simulated systems for the tests of plugins
 ``tracing``     Makes the exporter of traces
 ``vnf``         VNF instances in REST: registration, operations, sync, and the names of ETSI

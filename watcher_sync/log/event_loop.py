@@ -35,8 +35,12 @@ class EventLoopThread:
 
         :raises TimeoutError: after so many seconds; the work is cancelled.
         """
-        limited: Coroutine[Any, Any, T] = asyncio.wait_for(work, seconds)
-        return asyncio.run_coroutine_threadsafe(limited, self._loop).result(seconds + _ANSWER_SECONDS)
+
+        async def limited() -> T:
+            async with asyncio.timeout(seconds):
+                return await work
+
+        return asyncio.run_coroutine_threadsafe(limited(), self._loop).result(seconds + _ANSWER_SECONDS)
 
     def close(self) -> None:
         """Cancel what still runs, and end the thread."""

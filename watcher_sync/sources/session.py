@@ -27,7 +27,6 @@ _BACKOFF_SECONDS: Final = (0.1, 1.0)
 """Between two attempts, at first and at most."""
 _STABLE_SECONDS: Final = 5.0
 """A consumer that worked for this time resets the back-off: a server may accept it and close the connection at once."""
-_CANCEL_AGAIN_SECONDS: Final = 0.05
 
 
 T = TypeVar("T")
@@ -152,19 +151,6 @@ class SessionLoop:
         if self._attempt is not None:
             self._attempt.cancel()
         self.set_woken()
-
-
-async def end_task(task: asyncio.Task[None]) -> None:
-    """Cancel a task until it has ended; what it raises is dropped.
-
-    One cancellation is not enough: before Python 3.12, ``asyncio.wait_for`` returns a result that arrives together
-    with the cancellation, and the task goes on.
-    """
-    while not task.done():
-        task.cancel()
-        await asyncio.wait([task], timeout=_CANCEL_AGAIN_SECONDS)
-    if not task.cancelled():
-        task.exception()
 
 
 class Session(abc.ABC, Generic[ConnectionT, ConsumerT]):

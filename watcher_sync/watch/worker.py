@@ -206,7 +206,8 @@ class WatchWorker:
             except CannotListen as exc:
                 outage.failed(exc)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), _RETRY_SECONDS)
+                async with asyncio.timeout(_RETRY_SECONDS):
+                    await self._stop.wait()
         return None
 
     def _assemble(self, threads: _Threads) -> tuple[WatchService, Hub]:

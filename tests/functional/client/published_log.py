@@ -209,7 +209,8 @@ class FollowedLog:
 
     def __exit__(self, *exc_info: object) -> None:
         self._reader.close()
-        self._thread.join()
+        self._thread.join(deadline(30))
+        assert not self._thread.is_alive(), "the iteration does not end"
         if self.failure is not None:
             raise self.failure
 

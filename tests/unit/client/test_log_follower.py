@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pauses of a follower of a log."""
+"""The pauses of a follower of a log, and its end."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import threading
 from typing import NoReturn
 
 import pytest
 
+from tests.waiting import deadline
 from watcher_sync.client.log.follower import LogFollower, LogMessage, ModelBegins
 from watcher_sync.client.log.servers import Closed
 from watcher_sync.client.log.stored import marker_of
@@ -30,6 +34,25 @@ def test_the_begin_of_another_reading_forgets_no_failure_and_a_later_message_doe
     finally:
         follower.start()
         follower.close()
+
+
+def test_a_follower_ends_though_an_answer_arrives_together_with_its_cancellation() -> None:
+    """The library's requests use ``asyncio.wait_for``, which drops the cancellation then (before Python 3.12)."""
+    waits = threading.Event()
+
+    async def connect(_closed: Closed) -> NoReturn:
+        if not waits.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                waits.set()
+                await asyncio.Event().wait()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    follower = LogFollower(connect, "s", [])
+    follower.start()
+    assert waits.wait(deadline(60))
+    follower.close()
+    assert not follower._thread.is_alive()
 
 
 @pytest.mark.parametrize(

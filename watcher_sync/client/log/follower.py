@@ -32,8 +32,9 @@ from watcher_sync.backoff import Backoff
 from watcher_sync.client.log.consumer import LogConsumer, LogLost
 from watcher_sync.client.log.current_model import ANY, BEGIN, END, MODEL_SUFFIX, CurrentModel, find_model
 from watcher_sync.client.log.messages import SNAPSHOT, SNAPSHOT_BEGIN
-from watcher_sync.client.log.servers import Connect, close, end_tasks
+from watcher_sync.client.log.servers import Connect, close
 from watcher_sync.client.log.stored import label_of, last_message, marker_of, message_at
+from watcher_sync.tasks import end_tasks
 
 NO_POSITION: Final = "no_position"
 """The reader was given no position."""
@@ -48,6 +49,8 @@ _TIMEOUT_SECONDS: Final = 5
 _MAX_DOUBTS: Final = 5
 """So often in a row a stream may end before what was read: a new leader has to apply first what it has."""
 _JOIN_SECONDS: Final = 10.0
+_CANCEL_SECONDS: Final = 2.0
+"""A follower that is closed needs less, to close its connection."""
 
 LOG = logging.getLogger(__name__)
 
@@ -144,6 +147,7 @@ class LogFollower:
         self._backoff = Backoff(0.2, 5.0)
         self._loop = asyncio.new_event_loop()
         self._task = self._loop.create_task(self._follow())
+        self._closing = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name=f"log-{stream}", daemon=True)
 
     def start(self) -> None:
@@ -175,21 +179,27 @@ class LogFollower:
         """Ends the thread. Any thread may call it, and more than once."""
         with self._changed:
             if not self._ended:
-                self._loop.call_soon_threadsafe(self._task.cancel)
+                self._loop.call_soon_threadsafe(self._closing.set)
         if self._thread is not threading.current_thread():
             self._thread.join(_JOIN_SECONDS)
 
     # The thread of the event loop.
 
     def _run(self) -> None:
-        self._loop.run_until_complete(asyncio.wait({self._task}))
-        self._loop.run_until_complete(end_tasks())
+        self._loop.run_until_complete(self._follow_until_closed())
         with self._changed:
             # A setting that the library refuses, or a defect: the caller gets it.
             self._failure = None if self._task.cancelled() else self._task.exception()
             self._ended = True
             self._loop.close()
             self._changed.notify_all()
+
+    async def _follow_until_closed(self) -> None:
+        closing = self._loop.create_task(self._closing.wait())
+        await asyncio.wait({self._task, closing}, return_when=asyncio.FIRST_COMPLETED)
+        await end_tasks([self._task], again=_CANCEL_SECONDS)
+        # The library has left some, such as those of subscriptions.
+        await end_tasks(asyncio.all_tasks() - {asyncio.current_task()})
 
     def _put(self, received: Received) -> None:
         self._recover(self._cursor)

@@ -81,11 +81,3 @@ async def close(client: Client) -> None:
     with contextlib.suppress(NatsError, OSError, AssertionError):
         async with asyncio.timeout(_CLOSE_SECONDS):
             await client.close()
-
-
-async def end_tasks() -> None:
-    """End the tasks that the library has left, such as those of subscriptions."""
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in left:
-        task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)

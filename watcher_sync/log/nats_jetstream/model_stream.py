@@ -23,7 +23,8 @@ from watcher_sync.log.nats_jetstream.settings import JetStreamOutletSettings
 from watcher_sync.log.nats_jetstream.streams import LogStreamInfo, LogStreams
 from watcher_sync.sources.nats.connection import describe
 from watcher_sync.sources.nats.stream import NANOSECONDS
-from watcher_sync.sources.session import NotReady, end_task
+from watcher_sync.sources.session import NotReady
+from watcher_sync.tasks import end_tasks
 from watcher_sync.wire.log_streams import SnapshotMarkers, why_no_copy, why_not_whole
 
 LOG = logging.getLogger(__name__)
@@ -137,7 +138,7 @@ class ModelStream:
     async def end_cleaning(self) -> None:
         """Leave the rest to the next open."""
         if self._cleaning is not None:
-            await end_task(self._cleaning)
+            await end_tasks([self._cleaning])
 
     async def _clean(self, sequence: int) -> None:
         began = time.monotonic()

@@ -283,7 +283,8 @@ class StreamPublisher:
             await self._client.subscribe(self._spec.stream, _SUBSCRIPTION_ID, start, _CREDIT)
             while not reader.done.is_set():
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(reader.done.wait(), _WATCH_SECONDS)
+                    async with asyncio.timeout(_WATCH_SECONDS):
+                        await reader.done.wait()
                 await self._check_present()
             if reader.found_other:
                 raise OutletDeposed("another publisher has claimed the stream at the same time")

@@ -34,7 +34,8 @@ from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsol
 from watcher_sync.sources.nats.messages import IN_PROGRESS, NAK
 from watcher_sync.sources.nats.settings import JetStreamSettings
 from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream
-from watcher_sync.sources.session import NotAnswered, NotConnected, NotReady, Session, end_task
+from watcher_sync.sources.session import NotAnswered, NotConnected, NotReady, Session
+from watcher_sync.tasks import end_tasks
 
 LOG = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ class NatsSession(Session[NatsConnection, ConsumerHandle]):
             if not client.is_closed:
                 raise NotReady(describe(exc)) from None
         finally:
-            await end_task(polling)
+            await end_tasks([polling])
         if consumer.silent:
             raise NotAnswered(consumer.lost or "the connection is gone")
         if consumer.lost:

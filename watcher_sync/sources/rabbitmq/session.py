@@ -29,7 +29,8 @@ from watcher_sync.sources.rabbitmq.consumer import HELD_BYTES, Consumer, QueuePo
 from watcher_sync.sources.rabbitmq.in_flight import AckLedger, RabbitInFlight
 from watcher_sync.sources.rabbitmq.queues import Queue, UnfitQueue
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
-from watcher_sync.sources.session import NotAnswered, NotConnected, NotReady, Session, end_task
+from watcher_sync.sources.session import NotAnswered, NotConnected, NotReady, Session
+from watcher_sync.tasks import end_tasks
 
 LOG = logging.getLogger(__name__)
 
@@ -149,7 +150,7 @@ class RabbitMQSession(Session[BrokerConnection, Consumer]):
             if self._stopping.is_set():
                 await self._finish(consumer)
         finally:
-            await end_task(polling)
+            await end_tasks([polling])
 
     def _why_lost(self, consumer: Consumer) -> str:
         if consumer.lost is None and consumer.why_closed is not None:
@@ -191,7 +192,7 @@ class RabbitMQSession(Session[BrokerConnection, Consumer]):
                     return
                 await self._loop.wait(_POLL_INTERVAL_SECONDS)
         finally:
-            await end_task(polling)
+            await end_tasks([polling])
 
     def _start_poll(self, connection: BrokerConnection, consumer: Consumer | None) -> asyncio.Task[None]:
         poll = QueuePoll(connection, self._queue, consumer, set_lag=self._set_lag)
