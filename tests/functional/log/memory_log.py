@@ -138,7 +138,7 @@ class MemoryOutlet(Outlet):
     def open(self, position: LogPositions) -> LogPositions:
         self.opened.append(position)
         self._length, self.limit = len(self.log.changes), self.log.limit
-        self.lacks_snapshot = self.log.lacks_snapshot or self.log.is_damaged
+        self.log.lacks_snapshot = self.lacks_snapshot = self.log.lacks_snapshot or self.log.is_damaged
         self.log.is_damaged = False
         if not self.log.tells_position:
             return position

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 import sqlalchemy as sa
@@ -26,7 +26,7 @@ from tests.setting_back import Backup
 from tests.waiting import wait_until
 from watcher_sync.exceptions import HistoryChanged
 from watcher_sync.log import cursors
-from watcher_sync.log.base import OutletError
+from watcher_sync.log.base import LogChange, LogPositions, OutletError
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.stored.retention import Retention, purge
 from watcher_sync.storage.writing.store import Store
@@ -359,13 +359,21 @@ def test_an_outlet_that_raises_when_it_is_closed_is_opened_again(store: Store, c
 def test_a_log_that_is_damaged_gets_a_new_snapshot_also_while_nothing_changes(
     store: Store, cloud: Cloud, log: MemoryLog, monkeypatch: pytest.MonkeyPatch, is_busy: bool
 ) -> None:
+    publish = MemoryOutlet.publish
+
+    def publish_and_write(outlet: MemoryOutlet, changes: Sequence[LogChange]) -> LogPositions:
+        positions = publish(outlet, changes)
+        if log.snapshots() == 1:  # so the next change is there already
+            cloud.write(instance(1, state=f"s{len(log.changes)}"))
+        return positions
+
+    if is_busy:
+        monkeypatch.setattr(MemoryOutlet, "publish", publish_and_write)
     monkeypatch.setattr("watcher_sync.log.publisher._VERIFY_SECONDS", 0.02)
     cloud.write(instance(1, state="active"))
     with publishing(store, log) as publisher:
         wait_until(lambda: log.snapshots() == 1)
         log.is_damaged = True
-        while is_busy and log.snapshots() == 1:
-            cloud.write(instance(1, state=f"{len(log.changes)}"))
         wait_until(lambda: log.snapshots() == 2)
         head = cloud.write(instance(1, state="last"))
         wait_for_seq(log, head)
