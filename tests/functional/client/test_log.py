@@ -23,7 +23,8 @@ from tests.services.servers import Server, free_port, private_nats
 from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 from watcher_sync.client.log import LogEntry, LogReader, UnknownMessage
 from watcher_sync.client.log.current_model import CurrentModel, find_model
-from watcher_sync.client.log.follower import LogFollower, ModelBegins, ModelEnds
+from watcher_sync.client.log.follower import LogFollower
+from watcher_sync.client.log.received import ModelBegins, ModelEnds
 from watcher_sync.client.log.servers import Closed, connector
 from watcher_sync.log import base, formats
 

@@ -11,7 +11,8 @@ from typing import NoReturn
 import pytest
 
 from tests.waiting import deadline
-from watcher_sync.client.log.follower import LogFollower, LogMessage, ModelBegins
+from watcher_sync.client.log.follower import LogFollower
+from watcher_sync.client.log.received import LogMessage, ModelBegins
 from watcher_sync.client.log.servers import Closed
 from watcher_sync.client.log.stored import marker_of
 

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from watcher_sync.client.log.entries import LogReading
-from watcher_sync.client.log.follower import LogMessage
 from watcher_sync.client.log.messages import UnknownMessage, decoded
 from watcher_sync.client.log.reader import LogReader
+from watcher_sync.client.log.received import LogMessage
 from watcher_sync.log import base, formats
 
 CHANGE = base.LogChange(

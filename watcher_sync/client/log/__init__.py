@@ -17,6 +17,7 @@ It needs nats-py and msgspec, and neither the API nor the database of what publi
 ``follower``       The thread that reads the streams in order, and connects again
 ``messages``       The decoding of a message, in both formats
 ``reader``         ``LogReader``: the iterator
+``received``       What a follower receives
 ``servers``        The connection to one of the servers of a cluster
 ``stored``         Single messages of a stream
 """

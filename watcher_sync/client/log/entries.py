@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-from watcher_sync.client.log.follower import LogMessage, ModelBegins, ModelEnds, Received
 from watcher_sync.client.log.messages import (
     SNAPSHOT,
     SNAPSHOT_BEGIN,
@@ -23,6 +22,7 @@ from watcher_sync.client.log.messages import (
     UnknownMessage,
     decoded,
 )
+from watcher_sync.client.log.received import LogMessage, ModelBegins, ModelEnds, Received
 
 LogPlaces = Mapping[str, Sequence[Any]]
 """Partition -> (epoch, seq, sequence in the stream)."""

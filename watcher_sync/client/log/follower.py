@@ -20,7 +20,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -32,16 +32,18 @@ from watcher_sync.backoff import Backoff
 from watcher_sync.client.log.consumer import LogConsumer, LogLost
 from watcher_sync.client.log.current_model import ANY, BEGIN, END, MODEL_SUFFIX, CurrentModel, find_model
 from watcher_sync.client.log.messages import SNAPSHOT, SNAPSHOT_BEGIN
+from watcher_sync.client.log.received import (
+    NO_POSITION,
+    PURGED,
+    REPLACED,
+    LogMessage,
+    ModelBegins,
+    ModelEnds,
+    Received,
+)
 from watcher_sync.client.log.servers import Connect, close
 from watcher_sync.client.log.stored import label_of, last_message, marker_of, message_at
 from watcher_sync.tasks import end_tasks
-
-NO_POSITION: Final = "no_position"
-"""The reader was given no position."""
-PURGED: Final = "purged"
-"""The stream has discarded messages that the reader has not read."""
-REPLACED: Final = "replaced"
-"""The stream has another message at the position: it was created again, or went back in time."""
 
 _IN_SNAPSHOT: Final = (SNAPSHOT_BEGIN, SNAPSHOT)
 """Changes whose message is never a position."""
@@ -53,36 +55,6 @@ _CANCEL_SECONDS: Final = 2.0
 """A follower that is closed needs less, to close its connection."""
 
 LOG = logging.getLogger(__name__)
-
-
-class LogMessage(NamedTuple):
-    """A message of one of the two streams."""
-
-    sequence: int
-    data: bytes
-    of_model: bool
-    marker: str = ""
-    """Which marker of a snapshot the subject names; empty: none."""
-
-
-class ModelBegins(NamedTuple):
-    """The current model follows."""
-
-    data: bytes
-    """The message that began the last snapshot."""
-    reason: str
-    sequence: int
-    """That of the message."""
-    marker: str = SNAPSHOT_BEGIN
-
-
-class ModelEnds(NamedTuple):
-    """What was received is the whole model as of the last message."""
-
-    sequence: int  # up to which the stream was read; what follows the last message has expired
-
-
-Received = LogMessage | ModelBegins | ModelEnds
 
 
 class _ModelNeeded(Exception):

@@ -18,8 +18,8 @@ import msgspec
 from oslo_log import log as logging
 
 from watcher_sync.client.log.consumer import LogLost
-from watcher_sync.client.log.follower import ModelEnds, Received
 from watcher_sync.client.log.messages import SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, PublishedChange, UnknownMessage
+from watcher_sync.client.log.received import ModelEnds, Received
 from watcher_sync.events import Event
 from watcher_sync.sources.base import Emit, IntakeClosed
 from watcher_sync.sources.federation.following import DeleteGuard, RegionFollower

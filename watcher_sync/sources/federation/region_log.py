@@ -16,8 +16,9 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from watcher_sync.client.log.current_model import MODEL_SUFFIX
-from watcher_sync.client.log.follower import LogFollower, ModelBegins, ModelEnds, Received
+from watcher_sync.client.log.follower import LogFollower
 from watcher_sync.client.log.messages import SNAPSHOT_BEGIN, SNAPSHOT_END, PublishedChange, UnknownMessage, decoded
+from watcher_sync.client.log.received import ModelBegins, ModelEnds, Received
 from watcher_sync.client.log.servers import Closed, close
 from watcher_sync.exceptions import SourceError
 from watcher_sync.sources.federation.following import logger_for_debugging

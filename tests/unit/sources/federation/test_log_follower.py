@@ -16,8 +16,8 @@ from oslo_config import cfg
 from tests.unit.handlers.test_federation import DISPATCHER, KINDS
 from tests.unit.sources.federation.odd_messages import EPOCH, ODD, WORST, message, nested
 from watcher_sync.client.log import LogReading, UnknownMessage
-from watcher_sync.client.log.follower import LogMessage, ModelBegins, ModelEnds, Received
 from watcher_sync.client.log.messages import decoded
+from watcher_sync.client.log.received import LogMessage, ModelBegins, ModelEnds, Received
 from watcher_sync.conf import opts
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
