@@ -4,9 +4,10 @@
 A lease is a row with a holder, a token that grows with every change of holder, and a beat that the holder increments.
 A standby watches the beat by its own monotonic clock. If the beat rests for the lease's time, the standby takes the
 lease with a compare-and-swap on (token, beat). A commit names the token, so a leader that was suspended fails at its
-next commit. Two leaders never write.
+next commit.
 
-Each statement is a transaction of its own, so a machine that stops leaves no lock. No commit locks the row.
+Each statement is a transaction of its own. The server ends it (``autocommit``), so a machine that stops leaves no
+lock. No commit locks the row.
 
 A dead holder of this machine is recognised at once.
 """
@@ -222,16 +223,8 @@ class EngineLease:
 
         :raises DatabaseUnavailable: the database is unavailable, or the row is locked for too long.
         """
-        if self._database.dialect.name == "sqlite":  # no other machine, and no lock that outlives a process
-            with translated(), self._database.begin() as connection:
-                return int(connection.execute(statement).rowcount)
-        with translated(), self._database.connect() as connection:
-            try:
-                own = connection.execution_options(isolation_level="AUTOCOMMIT")
-            except connection.dialect.loaded_dbapi.Error as exc:  # SQLAlchemy passes it on as it is
-                connection.invalidate(exc)
-                raise DatabaseUnavailable(str(exc)) from exc
-            return int(own.execute(statement).rowcount)
+        with translated(), self._database.begin() as connection:
+            return int(connection.execute(statement).rowcount)
 
     def _end_stalled_transactions(self) -> None:
         """End what a machine that stopped has left unfinished: the next leader would wait for it."""
