@@ -24,9 +24,10 @@ from collections.abc import Callable
 import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost, RowRefused
+from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost, RowRefused, TransactionConflict
 from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.database.database_time import database_now
+from watcher_sync.storage.database.sqlite_locks import writer_of
 from watcher_sync.storage.database.time_limits import end_stalled_transactions
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.schema.tables import Tables
@@ -221,10 +222,14 @@ class EngineLease:
     def _execute(self, statement: sa.Insert | sa.Update) -> int:
         """Run one statement as a transaction of its own; how many rows it matched.
 
-        :raises DatabaseUnavailable: the database is unavailable, or the row is locked for too long.
+        :raises DatabaseUnavailable: the database is unavailable, or the row is locked for too long. Of SQLite, the
+            message names the process that holds the write lock.
         """
-        with translated(), self._database.begin() as connection:
-            return int(connection.execute(statement).rowcount)
+        try:
+            with translated(), self._database.begin() as connection:
+                return int(connection.execute(statement).rowcount)
+        except TransactionConflict as exc:
+            raise TransactionConflict(f"{exc}{writer_of(self._database)}", waited=exc.waited) from exc
 
     def _end_stalled_transactions(self) -> None:
         """End what a machine that stopped has left unfinished: the next leader would wait for it."""
