@@ -32,7 +32,7 @@ from sqlalchemy import exc as sa_exc
 from watcher_sync.backoff import doubled
 from watcher_sync.conf import urls
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, RowRefused, StorageError, TransactionConflict
-from watcher_sync.storage.database import time_limits
+from watcher_sync.storage.database import failover, time_limits
 from watcher_sync.storage.database.file_modes import restrict
 from watcher_sync.storage.database.sqlite_file import DatabaseFile
 from watcher_sync.storage.database.time_limits import CommitWatch, TimeLimits
@@ -162,6 +162,7 @@ def open_database(
         pool_timeout=conf.database.pool_timeout if dialect != "sqlite" else None,  # it has no pool there
         max_retries=0,
     )
+    failover.discard_read_only(database)
     if dialect == "sqlite":
         sa_event.listen(database, "connect", _set_up_sqlite)
         path = sqlite_path(url)
