@@ -21,6 +21,7 @@ import socket
 import struct
 import threading
 import weakref
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
@@ -147,6 +148,8 @@ class _Link:
         was_reset = False
         try:
             while data := self._receive(source):
+                if direction == UP:
+                    self._proxy.count_message()
                 self._flowing[direction].wait()
                 fault = self._fault
                 if fault is not None and fault.direction == direction:
@@ -216,10 +219,12 @@ class FaultyProxy:
         self._plan = plan
         self._links: list[_Link] = []
         self._lock = threading.Lock()
-        """Guards the links."""
+        """Guards the links, and the messages that are counted."""
         self._server: socket.socket | None = None
         self._is_away = False
         """Whether new connections are silent, too."""
+        self._left = 0
+        self._act: Callable[[], object] = bool
         # While the proxy refuses connections, this socket keeps the port: no other process gets it meanwhile.
         held = socket.socket()
         weakref.finalize(self, held.close)
@@ -252,6 +257,28 @@ class FaultyProxy:
     def stop_faults(self) -> None:
         """No faults in connections from now on; those that are there keep theirs."""
         self._plan = None
+
+    def at_message(self, number: int, act: Callable[[], object]) -> None:
+        """Call a function before the message of this number passes, of those that clients send from now on.
+
+        What a client sends at once counts as one message. The connection that it came over may be cut by then.
+
+        :param number: from 1; 0: never.
+        """
+        with self._lock:
+            self._left, self._act = number, act
+
+    def count_message(self) -> None:
+        """A client sent a message."""
+        with self._lock:
+            self._left -= 1
+            act = self._act if self._left == 0 else bool
+        act()
+
+    @property
+    def messages_left(self) -> int:
+        """How many messages are missing until the one of :meth:`at_message`; below 1: it has passed."""
+        return self._left
 
     def refuse(self) -> None:
         """Refuse new connections until :meth:`restore`."""

@@ -81,7 +81,7 @@ class Writer:
         conf.set_override("connection", url, group="database")
         self.store = open_store(conf, builtin_kinds(), checked=False, limited=limited)
         self.database = self.store.database
-        self.lease_database = database.open_database(conf, answer=2.0, limited=limited)
+        self.lease_database = database.open_database(conf, answer=2.0, limited=limited, autocommit=True)
         self.tables: Tables = self.store.tables
         self.engines = (self.database, self.store.commits, self.lease_database)
         self.lease = EngineLease(
@@ -241,7 +241,7 @@ def _bury(w: Writer) -> None:
 
 def _other_history(w: Writer) -> Position:
     """A position that the database does not have."""
-    with w.database.connect() as connection:
+    with w.store.connect() as connection:
         known = read_position(connection, w.tables)
     return Position(known.epoch, known.seq + 1_000_000, known.mark)
 
@@ -355,8 +355,6 @@ def _beginning(node: ast.AST, function: str) -> Iterator[str]:
         if isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute):
             owner = ast.unparse(child.func.value)
             if child.func.attr == "begin" and owner.endswith(("database", "connection", "commits", "engine")):
-                yield function
-            if any(k.arg == "isolation_level" and ast.unparse(k.value) == "'AUTOCOMMIT'" for k in child.keywords):
                 yield function
         yield from _beginning(child, inner)
 

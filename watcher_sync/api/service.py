@@ -24,8 +24,6 @@ from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.read.past.moments import PastMoment
 from watcher_sync.read.past.past_models import PastModels, add_seqs
 from watcher_sync.read.reading import read_namespace_owner
-from watcher_sync.storage.database.database import translated
-from watcher_sync.storage.database.time_limits import wait_longer
 from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.groups.removed_sources import Removed, RemovedOfKind, read_removed
 from watcher_sync.storage.groups.source_status import list_sources
@@ -93,11 +91,7 @@ class Service:
         :raises Problem: 400 when the database cannot compare a value of the request.
         """
         try:
-            with translated(), self.store.database.connect() as connection:
-                if connection.dialect.name == "postgresql":
-                    connection = connection.execution_options(isolation_level="REPEATABLE READ")
-                if not short:
-                    wait_longer(connection)
+            with self.store.connect_stable(short=short) as connection:
                 yield connection
         except RowRefused as exc:
             raise Problem(400, f"The database refuses a value of the request: {exc}") from None

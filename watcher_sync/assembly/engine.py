@@ -35,7 +35,7 @@ def make_lease(conf: cfg.ConfigOpts, store: Store) -> EngineLease:
     seconds = float(conf.engine.lease_time)
     database = store.database
     if database.dialect.name != "sqlite":
-        database = open_database(conf, answer=seconds / 3)
+        database = open_database(conf, answer=seconds / 3, autocommit=True)
     return EngineLease(database, store.tables, f"engine:{conf.engine.group}", seconds=seconds)
 
 

@@ -88,7 +88,7 @@ def _lease(conf: cfg.ConfigOpts, store: Store, name: str) -> PublisherLease:
     seconds = float(conf.outlets.lease_time)
     database = store.database
     if database.dialect.name != "sqlite":
-        database = open_database(conf, answer=seconds / 3)
+        database = open_database(conf, answer=seconds / 3, autocommit=True)
     return PublisherLease(EngineLease(database, store.tables, f"{LEASE_PREFIX}{name}", seconds=seconds), name)
 
 

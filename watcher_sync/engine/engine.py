@@ -281,18 +281,15 @@ class Engine:
     def _stand_by(self) -> bool:
         """Apply the journal until this engine has the lease; False when a stop was requested."""
         assert self._cycle is not None
-        standby = Standby(
+        return Standby(
             self.conf,
             self.lease,
             follow=self._follow,
             on_followed=self._forgetting.forget_if_due,
+            on_taken=self._cycle.read_parked,
             database_health=self._database_health,
             shutdown=self._shutdown,
-        )
-        if not standby.wait():
-            return False
-        self._cycle.read_parked()
-        return True
+        ).wait()
 
     def _follow(self) -> bool:
         """Apply the journal; if the database has another history, the replica is loaded from it.

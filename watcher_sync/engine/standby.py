@@ -22,6 +22,8 @@ class Standby:
     :param follow: applies the journal; whether the database has the history that the replica knew. It raises
         DatabaseUnavailable.
     :param on_followed: called after each look at the journal while another engine leads. It raises DatabaseUnavailable.
+    :param on_taken: called after the last look at the journal, once this engine has the lease. It raises
+        DatabaseUnavailable; it is called again then, if this engine still has the lease.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class Standby:
         *,
         follow: Callable[[], bool],
         on_followed: Callable[[], None],
+        on_taken: Callable[[], None],
         database_health: DatabaseHealth,
         shutdown: ShutdownState,
     ) -> None:
@@ -38,6 +41,7 @@ class Standby:
         self._lease = lease
         self._follow = follow
         self._on_followed = on_followed
+        self._on_taken = on_taken
         self._database_health = database_health
         self._shutdown = shutdown
         self._announced = False
@@ -53,7 +57,9 @@ class Standby:
         self._began = self._check_schema_at = time.monotonic()
         while not self._shutdown.requested.is_set():
             try:
-                if self._take_lease():
+                is_taken = self._take_lease()
+                self._database_health.mark_available()
+                if is_taken:
                     return True
                 pause = float(self._conf.engine.journal_poll_interval)
             except SchemaMissing as exc:
@@ -77,10 +83,10 @@ class Standby:
             self._began = time.monotonic()
         if self._lease.try_take():
             self._follow()
+            self._on_taken()
             return True
         self._announce_holder()
         self._on_followed()
-        self._database_health.mark_available()
         return False
 
     def _announce_holder(self) -> None:

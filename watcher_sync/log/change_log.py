@@ -218,7 +218,7 @@ class ChangeLogs:
 
     def _load(self, position: LogPosition) -> Model:
         wanted = Position(position.epoch, position.seq, mark=None)
-        with translated(), self._store.connect_stable() as connection:
+        with self._store.connect_stable() as connection:
             return load_at(connection, self._store.tables, self._store.kinds, wanted)
 
     def had_epoch(self, epoch: str) -> bool:

@@ -72,7 +72,7 @@ class RowValues:
     """The names and scopes of entities at journal rows."""
 
     def __init__(self, store: Store, describer: Describer) -> None:
-        self._database = store.database
+        self._store = store
         self._tables = store.tables
         self._fields = describer.fields
 
@@ -81,10 +81,8 @@ class RowValues:
 
         :raises DatabaseUnavailable: the database is unavailable.
         """
-        with translated(), self._database.connect() as connection:
-            if connection.dialect.name == "postgresql":
-                # The present rows and the later rows of the journal must be of one state.
-                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+        # The present rows and the later rows of the journal must be of one state.
+        with self._store.connect_stable(short=True) as connection:
             return values_at(connection, self._tables, self._fields, rows)
 
 

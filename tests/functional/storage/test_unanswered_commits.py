@@ -151,7 +151,6 @@ def test_a_process_that_stops_when_it_has_the_head_and_wrote_nothing_yet_does_no
 
 
 def test_a_lease_is_renewed_over_a_new_connection_if_the_old_one_freezes_before_its_first_statement(site: Site) -> None:
-    """The statement that begins the mode without transactions is the driver's own, and so is its error."""
     pool = site.store.commits  # its connections have a short time limit
     lease = EngineLease(pool, site.store.tables, "engine:default", seconds=6.0, holder="machine/1")
     assert _answered(lease.try_take)

@@ -14,10 +14,12 @@ also see all projects and the fields that tell of hosts.
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Generator
 from typing import Any
 
 import sqlalchemy as sa
+from oslo_log import log as logging
 
 from watcher_sync.api.edge.feed import Feed, ResponseStream
 from watcher_sync.api.edge.rate_limits import identity_of
@@ -25,9 +27,11 @@ from watcher_sync.api.http import etags, schemas
 from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.http.rules import ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.service import Service
+from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.kinds import Kind
 from watcher_sync.read import compute_model
 from watcher_sync.read.compute_model import ComputeModelReader, fields_of
+from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.writing.journal import read_head
 
 _NUMA: schemas.Schema = {
@@ -68,6 +72,8 @@ _COMPUTED: dict[str, schemas.Schema] = {
 }
 """Kind -> the members that no field has."""
 
+LOG = logging.getLogger(__name__)
+
 
 class ComputeModel:
     """``/v1/compute_model``."""
@@ -106,8 +112,14 @@ class ComputeModel:
 
 def _chunks(reader: ComputeModelReader, connection: sa.Connection, generation: int) -> Generator[bytes, None, None]:
     yield compute_model.begin(generation)
-    pieces = reader.read(connection, generation)
-    connection.close()
+    try:
+        with translated():
+            pieces = reader.read(connection, generation)
+            connection.close()
+    except DatabaseUnavailable as exc:
+        LOG.warning("An answer of /v1/compute_model breaks off: %s", exc)
+        # A WSGI server ends the connection, and takes this for a client's end: it logs no traceback.
+        raise ConnectionResetError(errno.ECONNRESET, str(exc)) from exc
     yield from pieces
 
 

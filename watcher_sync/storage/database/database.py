@@ -32,7 +32,7 @@ from sqlalchemy import exc as sa_exc
 from watcher_sync.backoff import doubled
 from watcher_sync.conf import urls
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, RowRefused, StorageError, TransactionConflict
-from watcher_sync.storage.database import time_limits
+from watcher_sync.storage.database import failover, time_limits
 from watcher_sync.storage.database.file_modes import restrict
 from watcher_sync.storage.database.sqlite_file import DatabaseFile
 from watcher_sync.storage.database.time_limits import CommitWatch, TimeLimits
@@ -119,7 +119,7 @@ _MAX_DELAY_SECONDS: Final = 0.1
 
 
 def open_database(
-    conf: cfg.ConfigOpts, *, answer: float | CommitWatch | None = None, limited: bool = True
+    conf: cfg.ConfigOpts, *, answer: float | CommitWatch | None = None, limited: bool = True, autocommit: bool = False
 ) -> sa.Engine:
     """The database of ``[database] connection``; does not connect yet.
 
@@ -128,6 +128,7 @@ def open_database(
 
     :param answer: the seconds to wait for an answer, or what has them; None: ``[database] statement_timeout``.
     :param limited: whether statements and transactions have time limits.
+    :param autocommit: whether the server ends each transaction after its one statement.
     :raises ConfigError: when the URL is malformed or names a database that is not supported.
     """
     urls.check_login("database", "connection", conf.database.connection)
@@ -147,7 +148,9 @@ def open_database(
     url = url.update_query_dict({k: v for k, v in _URL_DEFAULTS.get(dialect, {}).items() if k not in url.query})
     if dialect == "mysql":
         url = _with_every_character(url)
-    stdlib_logging.getLogger("oslo_db.sqlalchemy.exc_filters").setLevel(stdlib_logging.CRITICAL)
+    # They log the traceback of an error that is raised, or of a lost connection that nothing needs any more.
+    for name in ("oslo_db.sqlalchemy.exc_filters", "sqlalchemy.pool"):
+        stdlib_logging.getLogger(name).setLevel(stdlib_logging.CRITICAL)
     database = engines.create_engine(
         url,
         sqlite_synchronous=True,
@@ -159,6 +162,7 @@ def open_database(
         pool_timeout=conf.database.pool_timeout if dialect != "sqlite" else None,  # it has no pool there
         max_retries=0,
     )
+    failover.discard_read_only(database)
     if dialect == "sqlite":
         sa_event.listen(database, "connect", _set_up_sqlite)
         path = sqlite_path(url)
@@ -175,6 +179,10 @@ def open_database(
         group = conf.database
         limits = TimeLimits(answer or group.statement_timeout, group.idle_transaction_timeout)
         time_limits.set_up(database, limits)
+    if autocommit:
+        # For good: an error of SQLAlchemy's that sets it back at the return to the pool would be the caller's.
+        level = functools.partial(database.dialect.set_isolation_level, level="AUTOCOMMIT")
+        sa_event.listen(database, "connect", lambda connection, _record: level(connection))
     return database  # type: ignore[no-any-return]
 
 
@@ -329,6 +337,11 @@ def translated() -> Iterator[None]:
             if isinstance(each, db_exc.DBDeadlock) or _CONFLICTS & codes:
                 raise TransactionConflict(reason_of(each), waited=bool(_LOCK_TIMEOUTS & codes)) from exc
         raise DatabaseUnavailable(reason_of(exc) + _descriptor_problem()) from exc
+    except NotImplementedError as exc:
+        # What oslo.db raises for an error of the statements that SQLAlchemy sends before all others of an engine.
+        if exc.__cause__ is None:
+            raise
+        raise DatabaseUnavailable(reason_of(exc.__cause__)) from exc
 
 
 def _descriptor_problem() -> str:

@@ -126,7 +126,8 @@ def set_up(database: sa.Engine, limits: TimeLimits) -> None:
                 database, "do_connect", lambda _dialect, _record, _args, kwargs: _limit_pymysql(kwargs, limits)
             )
         sa_event.listen(database, "connect", lambda connection, record: _limit_mysql(connection, record, limits))
-        sa_event.listen(database, "checkin", _wait_as_before)
+        # An error at "checkin" would be the caller's, whose work is done, and the pool would lose the place.
+        sa_event.listen(database, "reset", _wait_as_before)
 
 
 def wait_longer(connection: sa.Connection) -> None:
@@ -203,9 +204,12 @@ def _limit_mysql(connection: Any, record: Any, limits: TimeLimits) -> None:
     connection.commit()
 
 
-def _wait_as_before(connection: Any, record: Any) -> None:
-    """Set a connection of MariaDB back that returns to the pool after :func:`wait_longer`."""
-    if record.info.pop(_WAITS_LONGER, False) and connection is not None:
+def _wait_as_before(connection: Any, record: Any, _state: Any) -> None:
+    """Set a connection of MariaDB back that returns to the pool after :func:`wait_longer`.
+
+    The pool discards the connection if that fails.
+    """
+    if record.info.pop(_WAITS_LONGER, False):
         with connection.cursor() as cursor:
             cursor.execute(_reader_limits(record.info[_IDLE]))
 

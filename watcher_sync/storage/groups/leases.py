@@ -4,9 +4,10 @@
 A lease is a row with a holder, a token that grows with every change of holder, and a beat that the holder increments.
 A standby watches the beat by its own monotonic clock. If the beat rests for the lease's time, the standby takes the
 lease with a compare-and-swap on (token, beat). A commit names the token, so a leader that was suspended fails at its
-next commit. Two leaders never write.
+next commit.
 
-Each statement is a transaction of its own, so a machine that stops leaves no lock. No commit locks the row.
+Each statement is a transaction of its own. The server ends it (``autocommit``), so a machine that stops leaves no
+lock. No commit locks the row.
 
 A dead holder of this machine is recognised at once.
 """
@@ -23,9 +24,10 @@ from collections.abc import Callable
 import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost, RowRefused
+from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost, RowRefused, TransactionConflict
 from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.database.database_time import database_now
+from watcher_sync.storage.database.sqlite_locks import writer_of
 from watcher_sync.storage.database.time_limits import end_stalled_transactions
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.schema.tables import Tables
@@ -220,18 +222,14 @@ class EngineLease:
     def _execute(self, statement: sa.Insert | sa.Update) -> int:
         """Run one statement as a transaction of its own; how many rows it matched.
 
-        :raises DatabaseUnavailable: the database is unavailable, or the row is locked for too long.
+        :raises DatabaseUnavailable: the database is unavailable, or the row is locked for too long. Of SQLite, the
+            message names the process that holds the write lock.
         """
-        if self._database.dialect.name == "sqlite":  # no other machine, and no lock that outlives a process
+        try:
             with translated(), self._database.begin() as connection:
                 return int(connection.execute(statement).rowcount)
-        with translated(), self._database.connect() as connection:
-            try:
-                own = connection.execution_options(isolation_level="AUTOCOMMIT")
-            except connection.dialect.loaded_dbapi.Error as exc:  # SQLAlchemy passes it on as it is
-                connection.invalidate(exc)
-                raise DatabaseUnavailable(str(exc)) from exc
-            return int(own.execute(statement).rowcount)
+        except TransactionConflict as exc:
+            raise TransactionConflict(f"{exc}{writer_of(self._database)}", waited=exc.waited) from exc
 
     def _end_stalled_transactions(self) -> None:
         """End what a machine that stopped has left unfinished: the next leader would wait for it."""

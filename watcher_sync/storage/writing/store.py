@@ -110,7 +110,7 @@ class Store:
         :param only: what is to be loaded of it; None: all.
         :raises DatabaseUnavailable: when the database cannot be read.
         """
-        with translated(), self.connect_stable() as connection:
+        with self.connect_stable() as connection:
             return load_rows(connection, self.tables, self.kinds, only)
 
     def catch_up(
@@ -393,13 +393,20 @@ class Store:
                 self._is_abandoned = False
         return self._connection
 
-    def connect_stable(self) -> sa.Connection:
-        """A connection of its own that reads one consistent state of the database, for as long as the reader needs."""
-        connection = self.database.connect()
-        if self.database.dialect.name == "postgresql":
-            connection = connection.execution_options(isolation_level="REPEATABLE READ")
-        time_limits.wait_longer(connection)
-        return connection
+    @contextlib.contextmanager
+    def connect_stable(self, *, short: bool = False) -> Iterator[sa.Connection]:
+        """A connection of its own that reads one consistent state of the database, for the length of the block.
+
+        :param short: whether the process computes nothing between its statements. Else they may be minutes apart.
+        :raises RowRefused: the database cannot compare a value.
+        :raises DatabaseUnavailable: the database is unavailable, when connecting or in the block.
+        """
+        with translated(), self.database.connect() as connection:
+            if connection.dialect.name == "postgresql":
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            if not short:
+                time_limits.wait_longer(connection)
+            yield connection
 
     def write(self, connection: sa.Connection, prepared: Prepared) -> None:
         """Write a commit into a transaction of the caller.
