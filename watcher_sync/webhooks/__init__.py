@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signed requests to the callback URLs of subscriptions.
 
+``answers``        the status of an answer, from the bytes of its connection
 ``api``            the REST resources of subscriptions
 ``contents``       the changes of one subscription that no delivery contains yet, and the delivery that is made of them
 ``deliveries``     a delivery until it has ended, the settings of deliveries, and what a worker has to write and to send

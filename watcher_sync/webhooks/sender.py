@@ -2,8 +2,8 @@
 """Sends one request to one URL and reports the result.
 
 Guaranteed: a post never raises, never follows a redirect, and ends within its total timeout. The address that is
-connected to is permitted. At most a bounded part of the answer is read. The status counts once the head of the answer
-was read, whatever happens to its body.
+connected to is permitted. At most a bounded part of the answer is read. The status line decides, whatever follows it
+(:mod:`watcher_sync.webhooks.answers`).
 
 Not guaranteed: that a request without an answer was not received.
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import functools
 import http
 import math
 import socket
@@ -33,6 +34,7 @@ from oslo_log import log as logging
 from yarl import URL
 
 from watcher_sync.conf.outlet_webhook import parsed_networks
+from watcher_sync.webhooks.answers import Answer, AnswerConnector, current_answer
 from watcher_sync.webhooks.deliveries import Attempt, DeliverySettings, bounded
 from watcher_sync.webhooks.guard import AddressRefused, GuardedSockets, ThreadedNames
 from watcher_sync.wire.callback_urls import BadCallback, Network, check_callback
@@ -48,23 +50,16 @@ _MAX_RETRY_AFTER_DIGITS: Final = 9
 _STATUSES_WITH_RETRY_AFTER: Final = (429, 503)
 
 _NOT_SENT: Final = "not sent: the lease is lost"
+_NO_ANSWER: Final = "the answer is not valid HTTP, or its status line does not come"
 
 _KEEPALIVE_SECONDS: Final = 4.0
 """How long an idle connection stays open: less than the 5 seconds after which many servers close theirs."""
 
-_BODY_SECONDS: Final = 2.0
-"""How long the body of an answer may take before its connection is closed."""
-
-_MAX_BODY_PARTS: Final = 16
-"""Parts of a body that are read before its connection is closed. Each wakes the event loop, however small it is."""
+_REST_SECONDS: Final = 2.0
+"""How long an answer may take after its status line before its connection is closed."""
 
 _READ_BYTES: Final = 512
 """Bytes of a body after twice of which the client stops parsing what it received, until they are taken."""
-
-_MAX_HEADER_BYTES: Final = 8190
-"""Bytes of one header of an answer, and of its status line."""
-
-_MAX_HEADERS: Final = 100
 
 
 class _LeaseLost(Exception):
@@ -77,9 +72,6 @@ class _Exchange:
     def __init__(self, may_send: Callable[[], bool]) -> None:
         self.may_send = may_send
         self.held_back = False
-        self.code = 0
-        self.ended = False
-        self.headers: Mapping[str, str] = CIMultiDict()
 
     def check(self) -> None:
         """:raises _LeaseLost: when the request may not be sent."""
@@ -107,7 +99,7 @@ class Sender:
 
     When the allowed networks change, no pooled connection is used again.
 
-    :param max_response_bytes: how much of an answer's body is read before the connection is closed.
+    :param max_response_bytes: how much of an answer is read before the connection is closed.
     :param ssl_context: with the authorities that are trusted; None for those of the system.
     :param resolver: resolves names; None for the operating system's look-up. The sender does not close it.
     :param monotonic: a clock in seconds that only goes forward.
@@ -168,30 +160,39 @@ class Sender:
         exchange = _Exchange(may_send)
         started = self._monotonic()
         detail = ""
+        limit = asyncio.timeout(self._settings.total_timeout)
+        answer = Answer(self._max_response_bytes, functools.partial(_limit_rest, limit))
+        current_answer.set(answer)
         try:
             check_callback(url, allow_http=self._settings.allow_http, allowed=self._allowed())
             exchange.check()
-            async with asyncio.timeout(self._settings.total_timeout):
-                await self._request(exchange, url, headers, body)
+            async with limit:
+                await self._request(exchange, answer, url, headers, body)
         except BadCallback as error:
             detail = bounded(f"the URL is refused: {error}")
         except TimeoutError:
+            answer.ended = False
             detail = f"timed out after {self._settings.total_timeout:g} seconds"
         except Exception as error:  # noqa: BLE001 - each failure is an attempt, and its detail is stored
-            detail = failure_detail(error)
+            detail = failure_detail(error) if answer.ended else _NO_ANSWER
             if not isinstance(error, (aiohttp.ClientError, OSError, _LeaseLost)):
                 # The text of an unknown error may have the URL, and a URL may have a secret.
                 LOG.error("a request of a webhook failed unexpectedly: %s", type(error).__name__)
         seconds = max(self._monotonic() - started, 0.0)
         if exchange.held_back:
             return Attempt(code=0, detail=_NOT_SENT, seconds=seconds, not_sent=True)
-        if exchange.code:
-            retry_after = retry_after_of(exchange.code, exchange.headers.get("Retry-After"), now=self._wall())
-            return Attempt(exchange.code, status_detail(exchange.code), seconds, retry_after, ended=exchange.ended)
+        if answer.code:
+            retry_after = retry_after_of(answer.code, answer.header(b"retry-after"), now=self._wall())
+            return Attempt(answer.code, status_detail(answer.code), seconds, retry_after, ended=answer.ended)
         return Attempt(0, detail, seconds)
 
-    async def _request(self, exchange: _Exchange, url: str, headers: Mapping[str, str], body: bytes) -> None:
-        """Sends the request, and stores the head of the answer in the exchange."""
+    async def _request(
+        self, exchange: _Exchange, answer: Answer, url: str, headers: Mapping[str, str], body: bytes
+    ) -> None:
+        """Sends the request, and has the answer read to its end, so that the connection can be used again.
+
+        What is raised after the status line does not change the result.
+        """
         pool = self._current_pool()
         pool.users += 1
         try:
@@ -201,31 +202,13 @@ class Sender:
                 data=exchange.checked(body),
                 allow_redirects=False,
             ) as response:
-                exchange.headers = response.headers
-                exchange.code = response.status
-                exchange.ended = await self._discard_body(response)
+                if response.content.at_eof() and _declares_body(response.headers):
+                    answer.close_connection()  # the client expects no body after this status
+                async for _ in response.content.iter_any():
+                    pass
         finally:
             pool.users -= 1
             await self._close_retired()
-
-    async def _discard_body(self, response: aiohttp.ClientResponse) -> bool:
-        """Reads the body, so that the connection can be used again; says whether it ended.
-
-        Not all of it is read where it is long, slow or in many parts.
-
-        The response's context closes the connection of a body that was not read to its end. What is raised here does
-        not change the result, because the status is known.
-        """
-        if response.content.at_eof():
-            return True  # no body: the client then gives one reader to all answers, and its parts never end
-        size = parts = 0
-        async with asyncio.timeout(_BODY_SECONDS):
-            async for part, _ in response.content.iter_chunks():
-                size += len(part)
-                parts += 1
-                if size > self._max_response_bytes or parts == _MAX_BODY_PARTS:
-                    return False
-        return True
 
     def _allowed(self) -> list[Network]:
         return parsed_networks(self._settings.allowed_networks)
@@ -246,7 +229,7 @@ class Sender:
             await pool.session.close()
 
     def _new_pool(self) -> _Pool:
-        connector = aiohttp.TCPConnector(
+        connector = AnswerConnector(
             limit=self._settings.max_connections,
             limit_per_host=self._settings.connections_per_host,
             keepalive_timeout=_KEEPALIVE_SECONDS,
@@ -264,11 +247,21 @@ class Sender:
             # The sender's own timeout covers everything, to the fraction of a second.
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
             read_bufsize=_READ_BYTES,
-            max_line_size=_MAX_HEADER_BYTES,
-            max_field_size=_MAX_HEADER_BYTES,
-            max_headers=_MAX_HEADERS,
+            max_line_size=self._max_response_bytes,
+            max_field_size=self._max_response_bytes,
         )
         return _Pool(session, tuple(self._allowed()))
+
+
+def _limit_rest(limit: asyncio.Timeout) -> None:
+    """Has an attempt whose status is known end soon."""
+    when = limit.when()
+    if when is not None and not limit.expired():
+        limit.reschedule(min(when, asyncio.get_running_loop().time() + _REST_SECONDS))
+
+
+def _declares_body(headers: Mapping[str, str]) -> bool:
+    return headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in headers
 
 
 def _request_headers(headers: Mapping[str, str], body: bytes) -> CIMultiDict[str]:
@@ -323,7 +316,7 @@ def failure_detail(error: Exception) -> str:
         case aiohttp.ClientOSError():
             return bounded(f"the connection was lost: {error.strerror or 'no reason given'}")
         case aiohttp.ClientResponseError() | aiohttp.ClientPayloadError():
-            return "the answer is not valid HTTP, or its header is too large"
+            return _NO_ANSWER
         case aiohttp.InvalidURL():
             return "the URL is not valid"
         case _:

@@ -8,6 +8,8 @@ import contextlib
 import datetime
 import signal
 import socket
+import socketserver
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from tests.functional.engine.driving import EngineProcess, Installation
 from tests.functional.webhooks.driving import BOX, OPTIONS, Record, check, outlet, recording
 from tests.functional.webhooks.receivers import unused_port
 from tests.functional.webhooks.subscribing import Instances, subscribe_all
+from tests.functional.webhooks.test_odd_answers import ODD
 from tests.services.servers import Server, free_port
 from tests.waiting import seconds_until, wait_until
 from watcher_sync.webhooks.rows import DELIVERED, SHARDS
@@ -311,3 +314,47 @@ def test_deliveries_of_an_outlet_whose_clock_is_an_hour_ahead_wait_for_no_hour(
         outlet(site, site.config())
         wait_until(lambda: len(delivered(site)) >= 2, what="the deliveries of the outlet that took over")
         check(record, instances, range(2))
+
+
+def test_odd_answers_of_success_are_stored_as_delivered_after_one_attempt(
+    site: Installation,
+) -> None:
+    with answering_oddly() as (url, requests):
+        instances = Instances(site.store)
+        instances.write(range(len(ODD)))
+        subscribe_all(site.store, [f"{url}/{number}" for number in range(len(ODD))], box=BOX)
+        process = outlet(site, site.config())
+        process.wait_for_log(f"with {len(ODD)} subscriptions")
+        instances.write(range(len(ODD)))
+        wait_until(lambda: len(delivered(site)) == len(ODD), what="the success of each delivery")
+        assert sorted(requests) == sorted(f"POST /{number} HTTP/1.1" for number in range(len(ODD)))
+
+
+@contextlib.contextmanager
+def answering_oddly() -> Iterator[tuple[str, list[str]]]:
+    """A receiver that answers the request for each number with one of the odd answers, and ends its connection.
+
+    :returns: its URL, and the first lines of its requests.
+    """
+    requests: list[str] = []
+
+    class Receiver(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            first = self.rfile.readline().decode().strip()
+            size = 0
+            while line := self.rfile.readline().strip():
+                name, _, value = line.partition(b":")
+                size = int(value) if name.lower() == b"content-length" else size
+            self.rfile.read(size)
+            requests.append(first)
+            self.wfile.write(list(ODD.values())[int(first.split()[1].strip("/"))])
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Receiver) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}", requests
+        finally:
+            server.shutdown()
+            thread.join()

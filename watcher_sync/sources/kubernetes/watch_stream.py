@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import functools
 import re
+import zlib
 from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 import urllib3
 
-from watcher_sync.sources.kubernetes.connection import TooLarge, transport_errors
+from watcher_sync.sources.kubernetes.connection import TooLarge, TransportError, transport_errors
 from watcher_sync.wire.kubernetes import UNREADABLE
 
 _CHUNK_BYTES: Final = 1 << 16
@@ -123,10 +124,34 @@ def batches(response: urllib3.BaseHTTPResponse) -> Iterator[list[bytes]]:
 
 def _chunks(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
     """Give what has arrived, without waiting for more. A gateway may send the body without chunks."""
+    encoding = response.headers.get("Content-Encoding", "").strip().lower()
+    is_gzip = encoding in ("gzip", "x-gzip")
     if response.chunked:
-        yield from response.stream(_CHUNK_BYTES, decode_content=True)
+        found = response.stream(_CHUNK_BYTES, decode_content=not is_gzip)
     else:
-        yield from iter(functools.partial(response.read1, _CHUNK_BYTES, decode_content=True), b"")
+        found = iter(functools.partial(response.read1, _CHUNK_BYTES, decode_content=not is_gzip), b"")
+    return _gunzip(found) if is_gzip else found
+
+
+def _gunzip(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Decompress each chunk as far as it goes. API servers make a member of gzip of each event.
+
+    The HTTP library would discard all that follows a damaged member, without an error: a watch that is silent.
+
+    :raises TransportError: the bytes are no gzip.
+    """
+    member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    for chunk in chunks:
+        while chunk:
+            try:
+                text = member.decompress(chunk, _CHUNK_BYTES)
+            except zlib.error as exc:
+                raise TransportError(f"the gzip of a watch is damaged: {exc}") from exc
+            if text:
+                yield text
+            chunk = member.unconsumed_tail or member.unused_data
+            if member.eof:
+                member = zlib.decompressobj(zlib.MAX_WBITS | 16)
 
 
 def _is_complete(line: bytes) -> bool:

@@ -32,6 +32,8 @@ class ApiHandler(Handler):
 
     def __init__(self, api: KubernetesApi, listener: Listener, *connection: Any) -> None:
         self.api = api
+        self._members = False
+        """Whether each chunk of a watch is a member of gzip, as from servers of Kubernetes 1.37 for a streamed list."""
         super().__init__(listener, *connection)
 
     def serve(self, body: bytes) -> None:
@@ -155,6 +157,9 @@ class ApiHandler(Handler):
             "Content-Type", "application/json;stream=watch" if isinstance(shown, Table) else "application/json"
         )
         self.send_header("Transfer-Encoding", "chunked")
+        self._members = bool(query.initial_events) and "gzip" in self.headers.get("Accept-Encoding", "")
+        if self._members:
+            self.send_header("Content-Encoding", "gzip")
         self.end_headers()
         self.wfile.flush()
         with api.requests.open_watch(request):
@@ -210,6 +215,8 @@ class ApiHandler(Handler):
         return True
 
     def _chunk(self, data: bytes) -> None:
+        if self._members:
+            data = _gzip(data)
         self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
         self.wfile.flush()
 
@@ -224,10 +231,14 @@ class ApiHandler(Handler):
     ) -> None:
         sent = {"Content-Type": content_type, **(headers or {})}
         if len(payload) >= self.api.gzip_from and "gzip" in self.headers.get("Accept-Encoding", ""):
-            compress = zlib.compressobj(1, wbits=31)
-            payload = compress.compress(payload) + compress.flush()
+            payload = _gzip(payload)
             sent["Content-Encoding"] = "gzip"
         self.send(code, sent, payload, cut=cut)
+
+
+def _gzip(data: bytes) -> bytes:
+    compress = zlib.compressobj(1, wbits=31)
+    return compress.compress(data) + compress.flush()
 
 
 def _json(body: bytes) -> Any:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Callable
 
 import pytest
@@ -138,3 +140,24 @@ def test_an_open_watch_that_is_overtaken_by_the_end_of_the_history_gets_an_error
     kind, status = stream.event()
     assert (kind, status["code"], status["reason"]) == ("ERROR", 410, "Expired")
     assert stream.line() == b""
+
+
+def test_a_streamed_list_is_compressed_for_those_who_accept_it_event_by_event(
+    server: KubernetesServer, api: Client
+) -> None:
+    server.create(pod("a"))
+    stream = api.watch(headers={"Accept-Encoding": "gzip"}, **INITIAL)
+    assert stream.response.headers["Content-Encoding"] == "gzip"
+
+    def member() -> list[str]:
+        lines = gzip.decompress(stream.response.read1()).splitlines()
+        return [json.loads(line)["type"] for line in lines]
+
+    assert member() == ["ADDED", "BOOKMARK"]
+    server.create(pod("b"))
+    assert member() == ["ADDED"]
+
+
+def test_another_watch_is_not_compressed(server: KubernetesServer, api: Client) -> None:
+    server.create(pod("a"))
+    assert api.watch(headers={"Accept-Encoding": "gzip"}).seen() == ("ADDED", "a")
