@@ -129,6 +129,12 @@ class Keystone:
             "OS_IDENTITY_API_VERSION": "3",
         }  # fmt: skip
 
+    def clouds(self) -> dict[str, Any]:
+        """What ``clouds.yaml`` has for the cloud ``admin``, with which OpenStack clients are the administrator."""
+        login = {name[3:].lower(): value for name, value in self.environment().items()}
+        version = login.pop("identity_api_version")
+        return {"clouds": {"admin": {"auth": login, "identity_api_version": version}}}
+
     def configuration(self) -> str:
         """The sections of the install guide, for this Keystone."""
         return configuration(self.url)
