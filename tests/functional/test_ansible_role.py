@@ -14,15 +14,17 @@ import shlex
 import ssl
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import unquote
 
 import httpx
 import pytest
 import sqlalchemy as sa
 import trustme
+from oslo_config import cfg
 
 from tests.functional.executables import BIN
 from tests.functional.security.keystone import Keystone, running_keystone
@@ -38,21 +40,45 @@ from watcher_sync.testing.nova.cloud import CloudSimulator
 CONTRIB = ROOT / "contrib" / "ansible-watcher-sync"
 DATABASE = f"watcher_sync_{os.getpid()}"
 VHOST = "nova/cell1"
-PASSWORD = "p@ss/w\\o'rd$1"
-"""Of all accounts: with what URLs, SQL and the configuration write in another way."""
+MARK = f"mark{os.getpid()}"
+"""In each password, and in nothing else."""
+PASSWORDS = {name: f""""{name} {MARK}@:/%#w\\o'rd$1\\$2\"""" for name in ("database", "rabbitmq", "keystone", "nova")}
+"""Of the accounts: with what URLs, SQL, the configuration and shells write in another way."""
 
 # The first test of the machine includes the installation of Keystone and of the package.
 pytestmark = [pytest.mark.rare, pytest.mark.timeout(900)]
 
 
-def run(*command: object, folder: Path, **environment: str) -> str:
+def run(*command: object, folder: Path, umask: int = -1, **environment: str) -> str:
     """:returns: what the command printed. :raises AssertionError: it failed; the text is what it printed."""
     done = subprocess.run(
-        [str(word) for word in command], cwd=folder, env={**os.environ, **environment},
+        [str(word) for word in command], cwd=folder, env={**os.environ, **environment}, umask=umask,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=deadline(400), check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     return done.stdout
+
+
+@contextlib.contextmanager
+def seen_processes() -> Iterator[set[tuple[str, bytes]]]:
+    """What other users and root see of the processes meanwhile: each command line and environment."""
+    seen: set[tuple[str, bytes]] = set()
+    is_over = threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(0.02):
+            for process in Path("/proc").glob("[0-9]*"):
+                for name in ("cmdline", "environ"):
+                    with contextlib.suppress(OSError):  # it has ended
+                        seen.add((name, (process / name).read_bytes()))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        is_over.set()
+        watcher.join()
 
 
 class Site:
@@ -65,6 +91,7 @@ class Site:
         self.environment = {
             "PATH": f"{BIN}:/usr/lib/rabbitmq/bin:{os.environ['PATH']}",
             "LC_ALL": "C.UTF-8", "ANSIBLE_HOME": str(folder / "ansible"), "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_REMOTE_TEMP": str(folder / "ansible" / "remote"),
         }  # fmt: skip
         (folder / "hosts").write_text(
             "[watcher_sync]\nlocalhost ansible_connection=local ansible_become=false "
@@ -79,7 +106,7 @@ class Site:
             "watcher_sync_url": f"https://localhost:{self.port}",
             "watcher_sync_api_port": free_port(),
             "watcher_sync_config": {},
-            **{f"vault_{name}_password": PASSWORD for name in ("database", "rabbitmq", "keystone", "nova")},
+            **{f"vault_{name}_password": password for name, password in PASSWORDS.items()},
             **{f"watcher_sync_{name}": str(folder / name) for name in ("ca", "certificate", "certificate_key")},
             **{f"watcher_sync_{name}": "localhost"
                for name in ("database_server", "rabbitmq_server", "keystone_client")},
@@ -91,14 +118,20 @@ class Site:
         file.write_text(json.dumps({**self.variables, **variables}))
         return run(
             BIN / "ansible-playbook", "--inventory", "hosts", "--extra-vars", f"@{file}", *options,
-            CONTRIB / "playbook.yml", folder=self.folder, **self.environment,
+            CONTRIB / "playbook.yml", folder=self.folder, umask=0o077, **self.environment,
         )  # fmt: skip
 
-    def refused(self, **variables: Any) -> str:
+    def refused(self, *options: str, **variables: Any) -> str:
         """What Ansible prints when it refuses the variables."""
         with pytest.raises(AssertionError) as caught:
-            self.play(**variables)
+            self.play(*options, **variables)
         return str(caught.value)
+
+    def secret(self, name: str, text: str) -> str:
+        """Write a file that is for its owner alone; returns its path."""
+        (path := self.folder / name).touch(0o600)
+        path.write_text(text)
+        return str(path)
 
     def read(self, path: str) -> str:
         return (self.root / path).read_text()
@@ -167,12 +200,14 @@ class Deployed(Site):
             "watcher_sync_database_name": DATABASE,
             "watcher_sync_database_admin": {
                 "PGHOST": server.host, "PGPORT": str(server.port or 5432),
-                "PGUSER": server.username, "PGPASSWORD": server.password or "",
+                "PGUSER": server.username, "PGPASSFILE": self.secret("pgpass", f"*:*:*:*:{server.password or ''}"),
             },
             "watcher_sync_rabbitmq_hosts": [node.host],
             "watcher_sync_rabbitmq_vhost": VHOST,
             "watcher_sync_keystone_url": keystone.url,
-            "watcher_sync_keystone_admin": keystone.environment(),
+            "watcher_sync_keystone_admin": {
+                "OS_CLIENT_CONFIG_FILE": self.secret("clouds.yaml", json.dumps(keystone.clouds())), "OS_CLOUD": "admin",
+            },
             "watcher_sync_config": {
                 "engine": {"enabled_sources": ["nova"]},
                 "reconcile_nova": {"enabled": False},
@@ -183,7 +218,8 @@ class Deployed(Site):
             (self.root / "etc" / path).mkdir(parents=True)
         self.checked = self.play("--check")
         self.after_check = ([path.name for path in self.root.rglob("*") if path.is_file()], node.ctl("list_users"))
-        self.applied = self.play("-vv", "--diff")
+        with seen_processes() as self.seen:
+            self.applied = self.play("-vvv", "--diff")
 
     @contextlib.contextmanager
     def client(self) -> Iterator[httpx.Client]:
@@ -247,14 +283,62 @@ def test_check_mode_names_what_it_would_make_and_makes_nothing(deployed: Deploye
     assert "watcher_sync" not in users
 
 
-def test_files_are_for_their_readers_and_ansible_prints_no_password(deployed: Deployed) -> None:
+def test_files_are_for_their_readers_also_with_a_strict_umask(deployed: Deployed) -> None:
     etc = deployed.root / "etc" / "watcher-sync"
     modes = {path.name: f"{path.stat().st_mode & 0o777:o}" for path in (etc, *etc.iterdir())}
     files = ("watcher-sync.conf", "restart.sha256", "ca.pem", "api.pem")
     assert modes == {"watcher-sync": "750", "api.key": "600", **dict.fromkeys(files, "640")}
+    manage = deployed.root / "opt" / "watcher-sync" / "bin" / "watcher-sync-manage"
+    assert [path for path in (manage, *manage.parents[:2]) if path.stat().st_mode & 0o5 != 0o5] == []
+
+
+def test_ansible_prints_neither_a_password_nor_a_key_and_leaves_no_file(deployed: Deployed) -> None:
     assert "changed=" in deployed.applied
-    forms = (PASSWORD, json.dumps(PASSWORD), quote(PASSWORD, safe=""), PASSWORD.replace("$", "$$"))
-    assert [form for form in (*forms, PASSWORD.replace("\\", "\\\\")) if form in deployed.applied] == []
+    assert [line for line in deployed.applied.splitlines() if MARK in line or "PRIVATE KEY" in line] == []
+    assert [path for path in (deployed.folder / "ansible").rglob("*") if path.is_file()] == []
+
+
+def test_no_process_of_the_role_shows_a_password(deployed: Deployed) -> None:
+    lines = {text.partition(b"\0")[0].rpartition(b"/")[2] for name, text in deployed.seen if name == "cmdline"}
+    assert {b"psql", b"ansible-playbook"} <= lines | {b"ansible-playbook"}
+    assert [text for _, text in deployed.seen if MARK.encode() in text] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "instead"),
+    [
+        ("watcher_sync_database_admin", "PGPASSWORD", "PGPASSFILE"),
+        ("watcher_sync_keystone_admin", "OS_PASSWORD", "OS_CLOUD"),
+        ("watcher_sync_keystone_admin", "OS_APPLICATION_CREDENTIAL_SECRET", "OS_CLOUD"),
+        ("watcher_sync_keystone_admin", "OS_TOKEN", "OS_CLOUD"),
+    ],
+)
+def test_a_password_in_the_environment_of_commands_is_refused(
+    empty_site: Site, name: str, variable: str, instead: str
+) -> None:
+    with seen_processes() as seen:
+        printed = empty_site.refused("-vvv", **{name: {variable: MARK}})
+    assert f"{name} has a password" in printed
+    assert instead in printed
+    assert MARK not in printed
+    assert [text for _, text in seen if MARK.encode() in text] == []
+
+
+def test_each_password_arrives_as_it_is(deployed: Deployed) -> None:
+    conf = cfg.ConfigOpts()
+    for section in ("keystone_authtoken", "reconcile_nova"):
+        conf.register_opt(cfg.StrOpt("password"), group=section)
+    conf.register_opt(cfg.StrOpt("transport_url"), group="source_nova")
+    conf(["--config-file", str(deployed.root / "etc" / "watcher-sync" / "watcher-sync.conf")])
+    assert conf.keystone_authtoken.password == PASSWORDS["keystone"]
+    assert conf.reconcile_nova.password == PASSWORDS["nova"]
+    assert unquote(conf.source_nova.transport_url.split(":")[2].partition("@")[0]) == PASSWORDS["rabbitmq"]
+    for name, password in (("watcher-sync", PASSWORDS["keystone"]), ("watcher-sync-nova", PASSWORDS["nova"])):
+        user = {"name": name, "domain": {"id": "default"}, "password": password}
+        identity = {"methods": ["password"], "password": {"user": user}}
+        answer = httpx.post(f"{deployed.keystone.url}/auth/tokens", json={"auth": {"identity": identity}})
+        assert answer.status_code == 201
+    deployed.node.ctl("authenticate_user", "watcher_sync", PASSWORDS["rabbitmq"])
 
 
 def test_the_units_are_those_of_the_package_and_systemd_accepts_them(deployed: Deployed) -> None:

@@ -25,6 +25,7 @@ worker_connections = max(1, min(1000, max(_files // 4, _files - 3 * threads)))
 timeout = 60
 graceful_timeout = 10
 keepalive = 75  # nginx closes an idle connection after 60 seconds; it must be the first
+control_socket_disable = True  # since 25.1, which has it by default; older releases ignore the name
 forwarder_headers = ""  # by default SCRIPT_NAME and PATH_INFO, which a client of the loopback interface could set
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pexpect
 
 from tests.functional.security import documented
 from tests.services.servers import free_port
@@ -29,6 +31,8 @@ from tests.waiting import deadline, wait_until
 
 BIN = Path(sys.executable).parent
 ADMIN_PASSWORD = "admin-secret"
+PASSWORD = "PASSWORD"
+"""Of the users of the install guide, which has it in its configuration."""
 DOCUMENTED_URL = "https://watcher-sync.example.com"
 """The root of the API in the install guide."""
 
@@ -128,6 +132,12 @@ class Keystone:
             "OS_PROJECT_NAME": "admin", "OS_USER_DOMAIN_ID": "default", "OS_PROJECT_DOMAIN_ID": "default",
             "OS_IDENTITY_API_VERSION": "3",
         }  # fmt: skip
+
+    def clouds(self) -> dict[str, Any]:
+        """What ``clouds.yaml`` has for the cloud ``admin``, with which OpenStack clients are the administrator."""
+        login = {name[3:].lower(): value for name, value in self.environment().items()}
+        version = login.pop("identity_api_version")
+        return {"clouds": {"admin": {"auth": login, "identity_api_version": version}}}
 
     def configuration(self) -> str:
         """The sections of the install guide, for this Keystone."""
@@ -254,11 +264,11 @@ def register(environment: Mapping[str, str], url: str) -> None:
     assert [DOCUMENTED_URL in command for command in registering].count(True) == 2
     for command in registering:
         words = [url if word == DOCUMENTED_URL else word for word in command[1:]]
-        done = subprocess.run(
-            [BIN / "openstack", *words], env={**os.environ, **environment},
-            capture_output=True, text=True, timeout=deadline(60), check=False,
+        printed, status = pexpect.run(
+            shlex.join([str(BIN / "openstack"), *words]), env={**os.environ, **environment},
+            events={"Password:": f"{PASSWORD}\n"}, timeout=round(deadline(60)), withexitstatus=True, encoding="utf-8",
         )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        assert status == 0, printed
 
 
 @contextlib.contextmanager

@@ -179,6 +179,13 @@ def test_the_proxy_permits_the_bodies_that_the_api_permits(serve: Callable[..., 
         assert answer.status_code == status
 
 
+def test_every_answer_of_the_proxy_asks_browsers_for_https(serve: Callable[..., Proxy]) -> None:
+    proxy = serve()
+    for path in ("/", "/v1", "/v1/pods/none"):
+        assert proxy.client.get(path).headers["Strict-Transport-Security"] == "max-age=31536000"
+    assert "Strict-Transport-Security" not in proxy.api.get("/v1").headers
+
+
 def test_every_setting_of_gunicorn_exists() -> None:
     imported = {"annotations", "Any", "MAX_DISCARDED_BYTES", "resource"}
     assert {name for name in vars(gunicorn) if not name.startswith("_")} <= {*make_settings(), *imported}
