@@ -25,7 +25,7 @@ from watcher_sync.read.past.moments import PastMoment
 from watcher_sync.read.past.past_models import PastModels, add_seqs
 from watcher_sync.read.reading import read_namespace_owner
 from watcher_sync.storage.database.database import translated
-from watcher_sync.storage.database.time_limits import wait_longer
+from watcher_sync.storage.database.time_limits import limited, wait_longer
 from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.groups.removed_sources import Removed, RemovedOfKind, read_removed
 from watcher_sync.storage.groups.source_status import list_sources
@@ -96,9 +96,12 @@ class Service:
             with translated(), self.store.database.connect() as connection:
                 if connection.dialect.name == "postgresql":
                     connection = connection.execution_options(isolation_level="REPEATABLE READ")
-                if not short:
+                if short:
+                    with limited(connection, self.conf.database.read_timeout):
+                        yield connection
+                else:
                     wait_longer(connection)
-                yield connection
+                    yield connection
         except RowRefused as exc:
             raise Problem(400, f"The database refuses a value of the request: {exc}") from None
 
@@ -122,7 +125,10 @@ class Service:
             if moment is None:
                 yield ReadSource(connection, head.seq)
                 return
-            with self._past.reading(connection, head, moment.seq, kinds) as copy:
+            with (
+                self._past.reading(connection, head, moment.seq, kinds) as copy,
+                limited(copy, self.conf.database.read_timeout),
+            ):
                 yield ReadSource(copy, moment.seq, moment, connection)
 
     def removed_of(self, kind: str) -> RemovedOfKind | None:
