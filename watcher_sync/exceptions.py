@@ -144,6 +144,10 @@ class TransactionConflict(DatabaseUnavailable):
         self.waited = waited
 
 
+class StatementTooLong(DatabaseUnavailable):
+    """The database ended a statement that ran for longer than this process waits for an answer."""
+
+
 class RowRefused(StorageError):
     """The database refused a value of this commit and always will: find the culprit by bisecting."""
 

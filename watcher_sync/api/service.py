@@ -24,6 +24,7 @@ from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.read.past.moments import PastMoment
 from watcher_sync.read.past.past_models import PastModels, add_seqs
 from watcher_sync.read.reading import read_namespace_owner
+from watcher_sync.storage.database.time_limits import limited
 from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.groups.removed_sources import Removed, RemovedOfKind, read_removed
 from watcher_sync.storage.groups.source_status import list_sources
@@ -92,7 +93,8 @@ class Service:
         """
         try:
             with self.store.connect_stable(short=short) as connection:
-                yield connection
+                with limited(connection, self.conf.database.read_timeout) if short else contextlib.nullcontext():
+                    yield connection
         except RowRefused as exc:
             raise Problem(400, f"The database refuses a value of the request: {exc}") from None
 
@@ -116,7 +118,10 @@ class Service:
             if moment is None:
                 yield ReadSource(connection, head.seq)
                 return
-            with self._past.reading(connection, head, moment.seq, kinds) as copy:
+            with (
+                self._past.reading(connection, head, moment.seq, kinds) as copy,
+                limited(copy, self.conf.database.read_timeout),
+            ):
                 yield ReadSource(copy, moment.seq, moment, connection)
 
     def removed_of(self, kind: str) -> RemovedOfKind | None:

@@ -48,8 +48,9 @@ Related options: ``commit_timeout``, ``read_timeout``.
         help="""
 Seconds without an answer after which a statement of an API worker or an outlet gives its connection up.
 
-The worker connects again, which takes at most three seconds. If that fails, too, the API answers 503. Increase this
-value if the first row of a page takes the database longer. It does not apply to SQLite, nor to commits.
+The worker connects again, which takes at most three seconds. If that fails, too, the API answers 503. Shortly before,
+the database itself ends a statement that still works; SQLite does so after this processor time of a page. Increase this
+value if a page takes the database longer. It does not apply to commits.
 
 Related options: ``statement_timeout``, ``commit_timeout``.
 """,

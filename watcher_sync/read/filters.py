@@ -175,9 +175,11 @@ def _of_member(column: sa.Column[Any], dialect: str, name: Operator, member: str
         start: Any = texts[0].encode() if dialect == "mysql" else texts[0]
         length = len(start)
         cut = sa.func.substr(value, 1, length) if dialect == "sqlite" else sa.func.left(value, length)
-        return sa.and_(value.is_not(None), cut == start)
+        begins: Clause = cut == start
+        return begins
     same = value.in_([text.encode() for text in texts] if dialect == "mysql" else texts)
-    return _negated(value, same) if name in ("neq", "nin") else same
+    # Each mention of the value reads the document again, so the negation must not test it for NULL by itself.
+    return sa.not_(sa.func.coalesce(same, sa.false())) if name in ("neq", "nin") else same
 
 
 def _member(column: sa.Column[Any], dialect: str, member: str) -> sa.ColumnElement[Any]:
@@ -197,5 +199,8 @@ def _member(column: sa.Column[Any], dialect: str, member: str) -> sa.ColumnEleme
         found = sa.func.json_extract(document, path)
         text, kinds = sa.func.json_unquote(found), sa.func.json_type(found)
         return sa.case((kinds.in_(("STRING", "INTEGER", "BOOLEAN")), text))
-    found, kinds = sa.func.json_extract(document, path), sa.func.json_type(document, path)
-    return sa.case((kinds.in_(("text", "integer")), sa.cast(found, sa.Text())), (kinds.in_(("true", "false")), kinds))
+    text = sa.cast(sa.func.json_extract(document, path), sa.Text())
+    # In this form SQLite reads the type of the member once.
+    return sa.case(
+        {"text": text, "integer": text, "true": "true", "false": "false"}, value=sa.func.json_type(document, path)
+    )

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
+from tests.functional.storage.conftest import opened
 from tests.functional.storage.listing import read_page
 from tests.functional.storage.writing import cycle_on, meter
 from tests.simulated import told
@@ -70,3 +72,47 @@ def test_the_last_rows_of_a_kind_and_of_an_entity_are_chosen_by_the_database(sto
         assert [(row.kind, row.seq) for row in last] == [("cluster", 1)]
         last = reading.read_last(connection, store.tables, 4, kind="meter", entity_id="m1", before=30)
         assert [(row.entity_id, row.seq) for row in last] == [("m1", seq) for seq in (18, 21, 24, 27)]
+
+
+def test_postgresql_finds_each_row_of_a_page_by_its_key_though_it_takes_the_table_for_empty(
+    migrated_postgresql_url: str,
+) -> None:
+    store = opened(migrated_postgresql_url)
+    count, table = 500, store.tables.entities["meter"].name
+    executed: list[tuple[str, Any]] = []
+    try:
+        cycle = cycle_on(store)
+        cycle.run(Batch(events=[told(0, meter("m"))]))
+        with store.database.begin() as connection:
+            connection.exec_driver_sql(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
+        cycle.run(Batch(events=[told(1 + n, meter(f"m{n:03}", owner=str(n))) for n in range(count)]))
+        with store.database.begin() as connection:
+            # As the first statistics say that are made while the rows come.
+            connection.exec_driver_sql(f"UPDATE pg_class SET reltuples = 0, relpages = 9 WHERE relname = '{table}'")
+        with store.database.connect() as connection:
+            sa.event.listen(
+                connection, "before_cursor_execute", lambda _c, _cursor, sql, given, *_: executed.append((sql, given))
+            )
+            page = read_page(
+                connection,
+                store.tables,
+                store.kinds["meter"],
+                names=["owner"],
+                sort=Sort("owner"),
+                after=None,
+                limit=count,
+            )
+            assert len(page.rows) == count
+            (sql, given) = executed[-1]
+            plan = connection.exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", given).scalar()
+        assert sum(rows_compared(plan[0]["Plan"])) < 20 * count, plan
+    finally:
+        store.database.dispose()
+
+
+def rows_compared(node: dict[str, Any]) -> Iterator[int]:
+    """The rows that each node of a plan took or refused, of all its runs."""
+    refused = sum(node.get(f"Rows Removed by {what}", 0) for what in ("Filter", "Join Filter"))
+    yield (node["Actual Rows"] + refused) * node["Actual Loops"]
+    for each in node.get("Plans", ()):
+        yield from rows_compared(each)

@@ -269,6 +269,7 @@ def test_few_requests_read_the_past_at_one_time_and_none_waits_for_ever(
     store: Store, past: PastModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(past_models, "_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(past_models, "_ADMISSION_SECONDS", 0.1)
     with contextlib.ExitStack() as stack:
         for _ in range(past_models.MAX_READERS):
             stack.enter_context(past.admitted())

@@ -9,6 +9,7 @@ import hypothesis
 import jsonschema
 import msgspec
 import pytest
+import sqlalchemy as sa
 from hypothesis import strategies as st
 
 from tests.simulated import by_facet, telling, told
@@ -126,6 +127,26 @@ def test_a_wrong_filter_says_what_is_right(client, problem, query, detail):
     assert problem(client.simulate_get("/v1/instances", query_string=query), 400)["detail"].startswith(detail)
 
 
+@pytest.mark.parametrize(
+    ("filters", "detail"),
+    [
+        ([*(f"metadata[m{n}]=neq:x" for n in range(10)), *(f"extra_specs[m{n}]=neq:x" for n in range(10))], ""),
+        (
+            [*(f"metadata[m{n}]=neq:x" for n in range(10)), *(f"extra_specs[m{n}]=neq:x" for n in range(10)), "name=a"],
+            "more than 20 filters",
+        ),
+        ([f"name=nin:{','.join('abcde' * 10)}", f"host=nin:{','.join('abcde' * 10)}"], ""),
+        ([f"name=nin:{','.join('abcde' * 10)}", f"host=nin:{','.join('abcde' * 10)}", "id=a"], "more than 100 values"),
+    ],
+)
+def test_the_filters_of_a_request_are_bounded_in_number_and_values(client, servers, problem, filters, detail):
+    result = client.simulate_get("/v1/instances", query_string="&".join(filters))
+    if detail:
+        assert detail in problem(result, 400)["errors"][0]["detail"]
+    else:
+        assert result.status_code == 200, result.text
+
+
 def test_a_value_that_a_field_never_has_is_refused_with_those_that_it_has(client, problem):
     detail = problem(client.simulate_get("/v1/compute_nodes", query_string="status=enabeld"), 400)["detail"]
     assert detail.startswith("status: is not one of enabled, disabled")
@@ -206,3 +227,17 @@ def test_a_name_of_several_is_409_and_the_problem_names_the_ids(client, cycle, s
     document = problem(client.simulate_get("/v1/instances/web-1", params={"by": "name"}), 409)
     assert document["ids"] == ["a", "e"]
     assert "a, e" in document["detail"]
+
+
+@pytest.mark.parametrize("value", ["nin:x,y", "neq:x", "in:x,y", "prefix:x"])
+def test_a_filter_of_a_member_reads_the_document_of_a_row_twice_at_most(client, store, servers, value):
+    read = []
+
+    def counted(connection, _record):
+        for name in ("json_extract", "json_type"):
+            connection.create_function(name, 2, lambda *_, name=name: read.append(name) or "text")
+
+    store.database.dispose()
+    sa.event.listen(store.database, "connect", counted)
+    assert client.simulate_get("/v1/instances", query_string=f"metadata[app]={value}").status_code == 200
+    assert len(SERVERS) <= len(read) <= 2 * len(SERVERS)

@@ -38,8 +38,10 @@ MAX_OF_FIELD: Final = 4
 """Filters of one field, or of one member."""
 MAX_MEMBERS: Final = 10
 """Members of one object in the filters of a request."""
+MAX_FILTERS: Final = 20
+"""Filters of a request: the database may compare each of them with every row of the kind."""
 MAX_VALUES: Final = 100
-"""Values of one filter."""
+"""Values of all filters of a request together."""
 MAX_CHARS: Final = 2000
 """Characters of one filter."""
 
@@ -84,9 +86,18 @@ def conditions(kind: Kind, query: Mapping[str, Any], names: Iterable[str]) -> li
     """The conditions of a request, whose query matches the schemas.
 
     :param names: the fields that its filters name.
-    :raises Problem: 400 when a filter has too many values.
+    :raises Problem: 400 when there are too many filters, or too many values in all of them; it names the first one.
     """
-    return list(_conditions(kind, query, names))
+    found: list[FieldCondition] = []
+    values = 0
+    for at, each in _conditions(kind, query, names):
+        values += len(each.values)
+        if len(found) == MAX_FILTERS:
+            raise bad_request("query", at, f"the request has more than {MAX_FILTERS} filters")
+        if values > MAX_VALUES:
+            raise bad_request("query", at, f"the filters of the request have more than {MAX_VALUES} values")
+        found.append(each)
+    return found
 
 
 def value_of(python: type, text: str) -> Any:
@@ -115,7 +126,8 @@ def text_of(value: Any) -> str:
     return value.isoformat() if isinstance(value, datetime.datetime) else str(value)
 
 
-def _conditions(kind: Kind, query: Mapping[str, Any], names: Iterable[str]) -> Iterator[FieldCondition]:
+def _conditions(kind: Kind, query: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[str, FieldCondition]]:
+    """Where each is in the request, and the condition."""
     for name in names:
         given = query[name]
         python = str if name == "id" else kind.fields[name].python
@@ -129,19 +141,17 @@ def _conditions(kind: Kind, query: Mapping[str, Any], names: Iterable[str]) -> I
 
 def _condition(
     name: str, python: type, text: str, words: Mapping[str, str], member: str | None = None
-) -> FieldCondition:
+) -> tuple[str, FieldCondition]:
     """:param words: in lower case -> as the field has it."""
     match = _PREFIXED.fullmatch(text)
     operator, rest = match.groups() if match else ("eq", text)
     texts = list(_split(rest)) if operator in _SEVERAL else [rest]
     at = f"/{name}" if member is None else f"/{name}/{member.replace('~', '~0').replace('/', '~1')}"
-    if len(texts) > MAX_VALUES:
-        raise bad_request("query", at, f"{name} has more than {MAX_VALUES} values")
     try:
         values = tuple(value_of(python, words.get(each.lower(), each)) for each in texts)
     except (ValueError, KeyError, BadEnvelope):
         raise bad_request("query", at, f"{name} has a value that cannot be one of it") from None
-    return FieldCondition(name, cast(Operator, operator), values, member)
+    return at, FieldCondition(name, cast(Operator, operator), values, member)
 
 
 def _split(text: str) -> Iterator[str]:

@@ -76,7 +76,7 @@ class Search:
             if query.get("kind", name) == name and _may_search(call.context, kind)
         }
         limit: int = query["limit"]
-        with service.source(call, list(kinds)) as source:
+        with service.source(call, list(kinds), short=True) as source:
             hits = search.search(source.connection, service.tables, kinds, call.context.scope, query["q"], limit + 1)
         results = [_document(hit) for hit in hits[:limit]]
         call.answer({"results": results, "more": len(hits) > limit, **source.about()})

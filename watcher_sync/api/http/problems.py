@@ -30,6 +30,7 @@ from watcher_sync.exceptions import (
     RowRefused,
     SchemaMissing,
     StaleToken,
+    StatementTooLong,
     TransactionConflict,
     WatcherSyncError,
 )
@@ -208,7 +209,10 @@ def _answer_own_error(request: falcon.Request, response: falcon.Response, error:
         problem = lease_conflict(detail, headers={"Retry-After": "1"})
     elif isinstance(error, (DatabaseUnavailable, HeadMoved, SchemaMissing)):
         LOG.warning("%s %s: %s", request.method, request.path, error)
-        problem = Problem(503, "The database is not available now", headers={"Retry-After": "2"})
+        detail = "The database is not available now"
+        if isinstance(error, StatementTooLong):
+            detail = "The database takes too long for this request; ask for less, or later"
+        problem = Problem(503, detail, headers={"Retry-After": "2"})
     elif isinstance(error, FollowedEntity):
         problem = Problem(409, error.why)
     elif isinstance(error, InvalidEvent):

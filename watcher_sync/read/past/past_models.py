@@ -33,7 +33,9 @@ from watcher_sync.storage.epochs import Position, continues, read_position
 from watcher_sync.storage.schema.tables import Tables
 
 _WAIT_SECONDS: Final = 30.0
-"""How long a request waits for others that make or read copies."""
+"""How long an admitted request waits for others that make or read copies."""
+_ADMISSION_SECONDS: Final = 1.0
+"""How long a request waits until it is one of them. Those that wait hold threads of all other requests."""
 MAX_READERS: Final = 8
 """Requests of a process that read the past at one time."""
 
@@ -230,7 +232,7 @@ class PastModels:
 
         :raises DatabaseUnavailable: the other requests take too long.
         """
-        _acquire(self._readers, time.monotonic() + _WAIT_SECONDS)
+        _acquire(self._readers, time.monotonic() + _ADMISSION_SECONDS)
         try:
             yield
         finally:

@@ -31,7 +31,14 @@ from sqlalchemy import exc as sa_exc
 
 from watcher_sync.backoff import doubled
 from watcher_sync.conf import urls
-from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, RowRefused, StorageError, TransactionConflict
+from watcher_sync.exceptions import (
+    ConfigError,
+    DatabaseUnavailable,
+    RowRefused,
+    StatementTooLong,
+    StorageError,
+    TransactionConflict,
+)
 from watcher_sync.storage.database import failover, time_limits
 from watcher_sync.storage.database.file_modes import restrict
 from watcher_sync.storage.database.sqlite_file import DatabaseFile
@@ -88,6 +95,9 @@ _LOCK_TIMEOUTS = {1205, "55P03", "SQLITE_BUSY"}
 
 _CONFLICTS = {1020, 1213, "40001", "40P01", "SQLITE_BUSY_SNAPSHOT", *_LOCK_TIMEOUTS}
 """Their errors for a transaction that another one prevents: a retry may succeed at once."""
+
+_TOO_LONG = {1969, 3024, "57014", "SQLITE_INTERRUPT"}
+"""The errors of MariaDB, MySQL, PostgreSQL and SQLite for a statement that ran for too long."""
 
 _REFUSED = (
     db_exc.DBDataError,
@@ -313,6 +323,7 @@ def translated() -> Iterator[None]:
 
     :raises RowRefused: the database will never take a value of this statement.
     :raises TransactionConflict: the database ended the transaction in favour of another one.
+    :raises StatementTooLong: the database ended a statement because of its time limit.
     :raises DatabaseUnavailable: everything else.
     """
     try:
@@ -336,6 +347,8 @@ def translated() -> Iterator[None]:
             codes = {code_of(each), _state_of(each)}
             if isinstance(each, db_exc.DBDeadlock) or _CONFLICTS & codes:
                 raise TransactionConflict(reason_of(each), waited=bool(_LOCK_TIMEOUTS & codes)) from exc
+            if _TOO_LONG & codes:
+                raise StatementTooLong(reason_of(each)) from exc
         raise DatabaseUnavailable(reason_of(exc) + _descriptor_problem()) from exc
     except NotImplementedError as exc:
         # What oslo.db raises for an error of the statements that SQLAlchemy sends before all others of an engine.

@@ -116,16 +116,25 @@ def _chosen_first(
     chosen = query.with_only_columns(key).order_by(*order).limit(limit + 1)
     before = sa.func.sum(document_bytes(connection, documents)).over(order_by=order, rows=(None, -2))
     keys = sa.select(key, before.label("before"))
-    if connection.dialect.name == "sqlite":
-        keys = keys.where(key.in_(chosen))  # It takes much longer to join it, and MariaDB has no limit there.
-    else:
-        first = _once(chosen, "chosen")
+    if connection.dialect.name == "mysql":  # It has no limit in a subquery of IN.
+        first = chosen.cte("chosen")
         keys = keys.join(first, key == first.c[key.name])
-    sized = _once(keys, "sized")
-    page = sa.select(*query.selected_columns).join(sized, key == sized.c[key.name])
-    return page.where(sa.func.coalesce(sized.c.before, 0) < max_bytes)
+    else:
+        keys = keys.where(_is_of(connection, key, chosen))
+    sized = keys.cte("sized")
+    is_wanted = sa.func.coalesce(sized.c.before, 0) < max_bytes
+    page = sa.select(*query.selected_columns)
+    if connection.dialect.name == "postgresql":
+        return page.where(_is_of(connection, key, sa.select(sized.c[key.name]).where(is_wanted)))
+    return page.join(sized, key == sized.c[key.name]).where(is_wanted)
 
 
-def _once(query: sa.Select[*tuple[Any, ...]], name: str) -> sa.CTE:
-    """The rows of a query, which is run once: where PostgreSQL expects one row, it would run it for each of a join."""
-    return query.cte(name).prefix_with("MATERIALIZED", dialect="postgresql")
+def _is_of(connection: sa.Connection, key: sa.Column[Any], keys: sa.Select[*tuple[Any, ...]]) -> sa.ColumnElement[bool]:
+    """Whether a key is one of a query's, each of which is found by the index.
+
+    PostgreSQL joins without the index where its statistics say that the table has one row. They do until it analyses
+    the table, a minute after many rows came.
+    """
+    if connection.dialect.name == "postgresql":
+        return key == sa.any_(sa.func.array(keys.scalar_subquery()))
+    return key.in_(keys)

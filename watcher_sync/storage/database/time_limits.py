@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits how long a process waits for the database, and how long the database waits for a process.
 
-Both ends of a connection may stop without closing it: a machine loses power, a switch drops packets, a proxy freezes.
+Both ends of a connection may stop without closing it.
 
-* The client closes a connection whose server sends nothing for a time. The driver raises an error, and the pool
-  connects again. For libpq, :mod:`~watcher_sync.storage.database.postgresql` does so.
+* The client closes a connection whose server sends nothing for a time, and the pool connects again. For libpq,
+  :mod:`~watcher_sync.storage.database.postgresql` does so.
 * The server ends a transaction whose client sends nothing for a time. Its locks are free then.
 * A statement waits for a locked row for a limited time.
 * The server's kernel tests a silent connection soon, so that the session of a lost machine ends.
+* The server ends a statement that runs for longer than its client waits.
 
-SQLite has no server, and needs none of them.
+SQLite has no server, and needs only the last one: :func:`limited`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -34,7 +35,13 @@ _KEEPALIVE_COUNT: Final = 2
 
 _READER_IDLE_SECONDS: Final = 600
 
+_SHARE: Final = 0.9
+"""Of the time that a client waits, after which the server ends a statement. The refusal arrives in time."""
+_STEPS: Final = 100_000
+"""Steps of SQLite's virtual machine, of about a millisecond together, after which it asks whether it may go on."""
+
 _IDLE: Final = "watcher_sync_idle_seconds"
+_STATEMENT: Final = "watcher_sync_statement_seconds"
 _WAITS_LONGER: Final = "watcher_sync_waits_longer"
 """Keys of a connection's own notes."""
 
@@ -107,6 +114,11 @@ class TimeLimits(msgspec.Struct, frozen=True):
         """Seconds that a statement waits for a lock. The server's refusal arrives before the client gives up."""
         return min(self.idle_transaction, self.answer_seconds / 2)
 
+    @property
+    def statement_seconds(self) -> float:
+        """Seconds that a statement runs; 0: without a limit, because the engine's own ones grow."""
+        return 0 if isinstance(self.answer, CommitWatch) else self.answer * _SHARE
+
 
 def set_up(database: sa.Engine, limits: TimeLimits) -> None:
     """Apply the limits to the connections that a pool makes from now on."""
@@ -131,17 +143,39 @@ def set_up(database: sa.Engine, limits: TimeLimits) -> None:
 
 
 def wait_longer(connection: sa.Connection) -> None:
-    """Let the transaction under way rest for minutes while this process computes. It must not write.
+    """Let the transaction under way take minutes, in which this process computes. It must not write.
 
     The server would end a resting transaction even if no other one waits for it. MariaDB would also end a connection
     whose reader takes the rows of a long result slowly.
     """
     if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {_READER_IDLE_SECONDS * 1000}")
+        milliseconds = _READER_IDLE_SECONDS * 1000
+        connection.exec_driver_sql(
+            f"SELECT set_config('idle_in_transaction_session_timeout', '{milliseconds}', true),"
+            f" set_config('statement_timeout', '{milliseconds}', true)"
+        )
     elif connection.info.get(_IDLE) is not None:
         # It is of the session; the pool sets it back.
         connection.info[_WAITS_LONGER] = True
-        connection.exec_driver_sql(_reader_limits(_READER_IDLE_SECONDS))
+        connection.exec_driver_sql(_reader_limits(_READER_IDLE_SECONDS, _READER_IDLE_SECONDS))
+
+
+@contextlib.contextmanager
+def limited(connection: sa.Connection, seconds: float) -> Iterator[None]:
+    """Have SQLite end the statements of a transaction together after so much processor time of this thread.
+
+    Another database has the limit of the session.
+    """
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    database: Any = connection.connection.driver_connection
+    until = time.thread_time() + seconds
+    database.set_progress_handler(lambda: time.thread_time() > until, _STEPS)
+    try:
+        yield
+    finally:
+        database.set_progress_handler(None, 0)
 
 
 def end_stalled_transactions(connection: sa.Connection) -> int:
@@ -173,6 +207,7 @@ def _limit_postgresql(connection: Any, limits: TimeLimits) -> None:
     settings = {
         "idle_in_transaction_session_timeout": milliseconds,
         "lock_timeout": int(limits.lock_seconds * 1000),
+        "statement_timeout": int(limits.statement_seconds * 1000),
         "tcp_keepalives_idle": _KEEPALIVE_IDLE_SECONDS,
         "tcp_keepalives_interval": _KEEPALIVE_INTERVAL_SECONDS,
         "tcp_keepalives_count": _KEEPALIVE_COUNT,
@@ -198,9 +233,11 @@ def _limit_mysql(connection: Any, record: Any, limits: TimeLimits) -> None:
         cursor.execute("SET SESSION " + ", ".join(f"{name} = {value}" for name, value in settings.items()))
         with contextlib.suppress(Exception):  # MySQL has no such variable
             cursor.execute(
-                f"SET SESSION idle_write_transaction_timeout = {seconds}, idle_readonly_transaction_timeout = {seconds}"
+                f"SET SESSION idle_write_transaction_timeout = {seconds},"
+                f" idle_readonly_transaction_timeout = {seconds}, max_statement_time = {limits.statement_seconds}"
             )
             record.info[_IDLE] = seconds
+            record.info[_STATEMENT] = limits.statement_seconds
     connection.commit()
 
 
@@ -211,9 +248,12 @@ def _wait_as_before(connection: Any, record: Any, _state: Any) -> None:
     """
     if record.info.pop(_WAITS_LONGER, False):
         with connection.cursor() as cursor:
-            cursor.execute(_reader_limits(record.info[_IDLE]))
+            cursor.execute(_reader_limits(record.info[_IDLE], record.info[_STATEMENT]))
 
 
-def _reader_limits(seconds: int) -> str:
-    """The statement that limits how long MariaDB waits for a reader."""
-    return f"SET SESSION idle_readonly_transaction_timeout = {seconds}, net_write_timeout = {seconds}"
+def _reader_limits(seconds: int, statement: float) -> str:
+    """The statement that limits how long MariaDB waits for a reader, and works for it."""
+    return (
+        f"SET SESSION idle_readonly_transaction_timeout = {seconds}, net_write_timeout = {seconds},"
+        f" max_statement_time = {statement}"
+    )
