@@ -92,9 +92,11 @@ class Service:
         :raises Problem: 400 when the database cannot compare a value of the request.
         """
         try:
-            with self.store.connect_stable(short=short) as connection:
-                with limited(connection, self.conf.database.read_timeout) if short else contextlib.nullcontext():
-                    yield connection
+            with (
+                self.store.connect_stable(short=short) as connection,
+                limited(connection, self.conf.database.read_timeout) if short else contextlib.nullcontext(),
+            ):
+                yield connection
         except RowRefused as exc:
             raise Problem(400, f"The database refuses a value of the request: {exc}") from None
 
