@@ -69,6 +69,7 @@ def test_all_is_well_where_nova_sends_everything(site: Installation, tmp_path: P
         "Security of files": (0, ""),
         "Security of access": (0, ""),
         "Security of transports": (0, ""),
+        "Policy": (0, ""),
         "Database schema": (0, ""),
         "Sources": (0, ""),
         "Drivers of sources": (0, ""),

@@ -37,6 +37,7 @@ from watcher_sync.api.entities.topology import Topology
 from watcher_sync.api.entities.writing import Quotas, WritableItem, WritableList
 from watcher_sync.api.http import envelope, openapi, problems, request_context
 from watcher_sync.api.http.operation import RequestMiddleware
+from watcher_sync.api.http.policy_files import Policy
 from watcher_sync.api.http.request_context import ContextFactory
 from watcher_sync.api.http.rules import rules_of
 from watcher_sync.api.http.versions import LOGIN, OpenApi, Version1, Versions, release
@@ -102,9 +103,10 @@ def assemble(conf: cfg.ConfigOpts) -> Wsgi:
         keystone.require_complete(conf)
     # The configuration first: an unavailable database must not hide its mistakes.
     declared = open_store_of_server(conf, checked=False)
+    rules = rules_with(conf, declared)
 
     def make(store: Store) -> Wsgi:
-        return make_application(conf, store, SyncOnDemand(conf, store), ConfiguredGrants(conf))
+        return make_application(conf, store, SyncOnDemand(conf, store), ConfiguredGrants(conf), rules)
 
     def checked() -> Wsgi:
         store = usable_store(conf, declared, answer=conf.database.read_timeout)
@@ -119,7 +121,11 @@ def assemble(conf: cfg.ConfigOpts) -> Wsgi:
 
 
 def make_application(
-    conf: cfg.ConfigOpts, store: Store, sync: SyncNow | None = None, grants: Grants | None = None
+    conf: cfg.ConfigOpts,
+    store: Store,
+    sync: SyncNow | None = None,
+    grants: Grants | None = None,
+    rules: list[policy.RuleDefault] | None = None,
 ) -> Wsgi:
     """Makes the whole application.
 
@@ -127,9 +133,10 @@ def make_application(
     :param store: the store of a database with the current schema.
     :param sync: syncs single VNF instances; None: the API answers such a request with 503.
     :param grants: says what each source may bring, for the replay of quarantined events; None: no source is known.
+    :param rules: those of all installed kinds, which the policy's files may name; None: those of the store's kinds.
     :raises ConfigError: when an option has an unusable value.
     """
-    return _wrapped(make_app(Service(conf, store), load_handlers(conf), sync, grants), conf)
+    return _wrapped(make_app(Service(conf, store), load_handlers(conf), sync, grants, rules), conf)
 
 
 def _wrapped(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
@@ -139,11 +146,15 @@ def _wrapped(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
 
 
 def make_app(
-    service: Service, dispatcher: Dispatcher, sync: SyncNow | None = None, grants: Grants | None = None
+    service: Service,
+    dispatcher: Dispatcher,
+    sync: SyncNow | None = None,
+    grants: Grants | None = None,
+    rules: list[policy.RuleDefault] | None = None,
 ) -> falcon.App[Any, Any]:
     """Makes the Falcon application without the WSGI middlewares."""
     routes = make_routes(service, dispatcher, sync, grants)
-    rules = rules_of(openapi.operations(routes))
+    rules = rules or rules_of(openapi.operations(routes))
     app = falcon.App()
     plurals = [kind.plural for kind in service.kinds.values() if kind.name != vnf_instances.KIND]
     context_of = ContextFactory(service.conf, rules).of_environ
@@ -237,6 +248,23 @@ def make_routes(
         routes.append((f"{path}/{{entity_id}}/history", EntityHistory(collection)))
         routes.append((f"{APIS}{path}/{{entity_id}}", ResourceItem(collection)))
     return routes
+
+
+def rules_with(conf: cfg.ConfigOpts, store: Store) -> list[policy.RuleDefault]:
+    """The rules of the policy with the kinds of a store and the handlers of a configuration."""
+    return rules_of(openapi.operations(make_routes(Service(conf, store), load_handlers(conf))))
+
+
+def check_policy(conf: cfg.ConfigOpts) -> None:
+    """Check the files of the policy. It contacts nothing.
+
+    :raises ConfigError: one is unusable, or has a mistake.
+    """
+    store = open_store_of_server(conf, checked=False)
+    try:
+        Policy(conf, rules_with(conf, store))
+    finally:
+        store.dispose()
 
 
 def builtin_routes() -> list[openapi.Route]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from watcher_sync.assembly.api import rules_with
 from watcher_sync.assembly.store import open_store_of_server
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.model.watch.resources import Describer
@@ -60,12 +61,15 @@ def assemble(conf: cfg.ConfigOpts) -> WatchOutlet:
     :raises DatabaseUnavailable: the database is unavailable.
     """
     options.check(conf)
+    declared = open_store_of_server(conf, checked=False)
+    rules = rules_with(conf, declared)
+    declared.dispose()
     store = open_store_of_server(conf)
     group = conf.outlet_watch
     reader = JournalReader(store.database, store.tables, interval=group.journal_poll_interval)
     describer = Describer(store.kinds)
     certificates = Certificates(group.tls_cert, group.tls_key, group.tls_client_ca) if group.tls_cert else None
-    authenticator = make_authenticator(conf, store.kinds)
+    authenticator = make_authenticator(conf, store.kinds, rules)
     stored = stored_of(store, describer)
     return WatchOutlet(
         store,

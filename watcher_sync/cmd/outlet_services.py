@@ -127,10 +127,12 @@ def _check(conf: cfg.ConfigOpts) -> None:
         webhooks.check(conf)
     logs.check(conf)
     if outlet_watch.is_enabled(conf):
-        # Imported here: it imports much of the REST API, which an outlet of webhooks does not use.
+        # Imported here: they import the REST API, which an outlet of webhooks does not use.
+        from watcher_sync.assembly import api
         from watcher_sync.watch import options
 
         options.check(conf)
+        api.check_policy(conf)
 
 
 def main(conf: cfg.ConfigOpts, started_at: float) -> int:

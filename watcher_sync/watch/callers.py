@@ -49,13 +49,16 @@ def check(conf: cfg.ConfigOpts) -> None:
         jwt_reader(conf)
 
 
-def make_authenticator(conf: cfg.ConfigOpts, kinds: Mapping[str, Kind]) -> Authenticator:
+def make_authenticator(
+    conf: cfg.ConfigOpts, kinds: Mapping[str, Kind], rules: list[policy.RuleDefault] | None = None
+) -> Authenticator:
     """The authentication of ``[outlet_watch] auth_strategy``.
 
+    :param rules: those of the API, which the files of the policy may name; None: those that decide about a stream.
     :raises ConfigError: an option cannot work.
     """
     strategy = auth_strategy(conf)
-    callers = _Callers(conf, kinds, strategy)
+    callers = _Callers(conf, kinds, strategy, rules or _rules())
     if strategy == "keystone":
         return KeystoneTokens(conf, callers)
     if strategy == "jwt":
@@ -66,8 +69,10 @@ def make_authenticator(conf: cfg.ConfigOpts, kinds: Mapping[str, Kind]) -> Authe
 class _Callers:
     """Makes callers of contexts."""
 
-    def __init__(self, conf: cfg.ConfigOpts, kinds: Mapping[str, Kind], strategy: str) -> None:
-        self.contexts = ContextFactory(conf, _rules(), strategy)
+    def __init__(
+        self, conf: cfg.ConfigOpts, kinds: Mapping[str, Kind], strategy: str, rules: list[policy.RuleDefault]
+    ) -> None:
+        self.contexts = ContextFactory(conf, rules, strategy)
         self._kinds = kinds
 
     def make(self, context: RequestContext, expires_at: float | None) -> Caller:

@@ -41,6 +41,7 @@ from watcher_sync.watch.limits import StreamLimits, Turns, address_of
 from watcher_sync.watch.options import WatchSettings
 from watcher_sync.watch.rendering import RunInThread
 from watcher_sync.watch.stream import WatchStream
+from watcher_sync.watch.topic_rows import SeveralTopics
 from watcher_sync.wire.watch import events_pb2, messages
 
 LOG = logging.getLogger(__name__)
@@ -58,9 +59,10 @@ Context = aio.ServicerContext[bytes, bytes]
 class Topics(Protocol):
     """The stored topics. Used by a pool of threads."""
 
-    def find(self, self_link: str) -> WatchTopic | None:
-        """The topic with this path; None: there is none.
+    def find(self, self_link: str, caller: Caller) -> WatchTopic | None:
+        """The topic that a caller means by this path; None: it may watch none.
 
+        :raises SeveralTopics: the caller may watch several of this name, and none is of its project.
         :raises StorageError: the database cannot answer.
         """
 
@@ -238,8 +240,11 @@ class _Call:
         except AuthenticationUnavailable:
             raise endings.unavailable("the identity service is unavailable") from None
         self._permit(caller)
-        topic: WatchTopic | None = await parts.run(parts.topics.find, message.self_link)
-        if topic is None or not await parts.run(caller.may_watch, topic.project_id):
+        try:
+            topic: WatchTopic | None = await parts.run(parts.topics.find, message.self_link, caller)
+        except SeveralTopics as exc:
+            raise endings.invalid_argument(str(exc)) from None
+        if topic is None:
             raise endings.not_found(message.self_link)
         parts.limits.move(self._identity, caller.identity)
         self._identity = caller.identity

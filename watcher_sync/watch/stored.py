@@ -40,13 +40,16 @@ class StoredTopics:
         self._topics = WatchTopics(store.database, store.tables)
         self._positions = WatchPositions(store.database, store.tables)
 
-    def find(self, self_link: str) -> WatchTopic | None:
-        """The topic with this path; None: there is none.
+    def find(self, self_link: str, caller: Caller) -> WatchTopic | None:
+        """The topic that a caller means by this path; None: it may watch none.
 
+        :raises SeveralTopics: the caller may watch several of this name, and none is of its project.
         :raises DatabaseUnavailable: the database is unavailable.
         """
         parts = parts_of(self_link)
-        return None if parts is None or not is_name(parts[1]) else self._topics.find(parts[1], parts[0])
+        if parts is None or not is_name(parts[1]):
+            return None
+        return self._topics.find(parts[1], parts[0], project_id=caller.project_id, may_see=caller.may_watch)
 
     def last_served(self, topic: WatchTopic, caller: Caller) -> int | None:
         """The last sequence that REST served to the caller within 10 minutes; None: it served none.

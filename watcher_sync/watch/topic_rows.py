@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of watch topics, and the positions up to which REST served them.
 
-A topic never changes: it is created and deleted. Its name is unique over all projects, because its path is.
+A topic never changes: it is created and deleted. Its name is unique in its project. So a path means the topic of the
+caller's own project, else the only one of this name that the caller may see. The id may be in place of the name.
 
 A position has the sequence up to which a caller read a topic by REST. A stream that begins within 10 minutes starts
 after it. The database's clock decides, so that machines may disagree.
@@ -30,12 +31,21 @@ from watcher_sync.wire.watch.topic_links import VERSIONS
 POSITION_TTL_SECONDS: Final = 600.0
 """How long a position is valid."""
 
+_NO_PROJECT: Final = ""
+"""What the column of a topic without a project has. With NULL, names without a project would not be unique."""
 _MAX_TRIES: Final = 5
 _COLUMNS: Final = ("id", "name", "project_id", "title", "spec", "created_at")
 
 
 class TopicExists(WatcherSyncError):
-    """There is a topic of this name."""
+    """The project has a topic of this name."""
+
+
+class SeveralTopics(WatcherSyncError):
+    """Several projects, but not the caller's, have a topic of this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Several projects have a watch topic of the name {name!r}: use its id in place of the name")
 
 
 class WatchTopics:
@@ -56,7 +66,7 @@ class WatchTopics:
         """Store a new topic. Its time is set here.
 
         :param quota: the maximum number of topics of its project; -1: no limit.
-        :raises TopicExists: there is one of this name.
+        :raises TopicExists: the project has one of this name.
         :raises QuotaReached: the project has as many as it may have.
         :raises DatabaseUnavailable: the database is unavailable.
         """
@@ -83,17 +93,34 @@ class WatchTopics:
         if used >= quota:
             raise QuotaReached(project_id, quota, used, "watch topics")
 
-    def find(self, name: str, version: str = VERSIONS[0]) -> WatchTopic | None:
-        """The topic of a name; None: there is none.
+    def find(
+        self,
+        name: str,
+        version: str = VERSIONS[0],
+        *,
+        project_id: str | None = None,
+        may_see: Callable[[str | None], bool] = lambda _project_id: True,
+    ) -> WatchTopic | None:
+        """The topic that a caller means; None: it sees none.
 
+        :param name: its name, or its id.
         :param version: the version of the dialect that the caller asks for.
+        :param project_id: the project of the caller; None: none.
+        :param may_see: whether the caller sees the topics of a project.
+        :raises SeveralTopics: the caller sees several of this name, and none is of its project.
         :raises DatabaseUnavailable: the database is unavailable.
         """
         t = self._tables.watch_topics
         with translated(), self._database.connect() as connection:
-            row = connection.execute(self._query().where(t.c.name == name)).first()
+            rows = connection.execute(self._query().where(sa.or_(t.c.name == name, t.c.id == name))).all()
         # MariaDB ignores spaces at the end of what it compares.
-        return None if row is None or row.name != name else _topic(row, version)
+        found = [_topic(row, version) for row in rows if name in (row.name, row.id)]
+        found = [topic for topic in found if may_see(topic.project_id)]
+        meant = [topic for topic in found if topic.id == name]
+        meant = meant or [topic for topic in found if topic.project_id == project_id] or found
+        if len(meant) > 1:
+            raise SeveralTopics(name)
+        return meant[0] if meant else None
 
     def page(
         self,
@@ -111,9 +138,9 @@ class WatchTopics:
         :raises DatabaseUnavailable: the database is unavailable.
         """
         t = self._tables.watch_topics
-        query = self._query().order_by(t.c.name)
+        query = self._query().order_by(t.c.name, t.c.id)
         if project_id is not None:
-            query = query.where(t.c.project_id == project_id)
+            query = query.where(t.c.project_id == project_id, t.c.project_id != _NO_PROJECT)
         if limit is not None:
             query = query.limit(limit).offset(offset)
         with translated(), self._database.connect() as connection:
@@ -189,7 +216,7 @@ def _values(topic: WatchTopic) -> dict[str, Any]:
     return {
         "id": topic.id,
         "name": topic.name,
-        "project_id": topic.project_id,
+        "project_id": topic.project_id or _NO_PROJECT,
         "title": topic.title,
         "spec": topic.spec(),
         "created_at": topic.created_at,
@@ -201,7 +228,7 @@ def _topic(row: Any, version: str) -> WatchTopic:
     return WatchTopic(
         id=row.id,
         name=row.name,
-        project_id=row.project_id,
+        project_id=row.project_id or None,
         title=row.title,
         description=description,
         filters=filters,

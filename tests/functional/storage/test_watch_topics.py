@@ -12,12 +12,23 @@ import sqlalchemy as sa
 
 from tests.functional.storage.conftest import on_one_database
 from tests.waiting import deadline
+from watcher_sync.model.watch.resources import Reader
 from watcher_sync.model.watch.topics import parse
 from watcher_sync.storage.stored.retention import Retention, purge
+from watcher_sync.watch.authentication import Caller
 from watcher_sync.watch.stored import StoredTopics
-from watcher_sync.watch.topic_rows import TopicExists, WatchPositions, WatchTopics
+from watcher_sync.watch.topic_rows import SeveralTopics, TopicExists, WatchPositions, WatchTopics
 
 SPEC = {"description": "ä", "filters": [{"group": "*", "kind": "Pod", "scope": {"kind": "Cluster", "name": "edge"}}]}
+
+
+def caller(*projects, project_id=None):
+    """Who may watch the topics of these projects."""
+    reader = Reader(None, frozenset())
+    return Caller("u", project_id, reader, may_subscribe=True, may_watch=lambda each: not projects or each in projects)
+
+
+ANYONE = caller()
 
 
 def topic(name="one", **owner):
@@ -59,7 +70,7 @@ def test_a_stream_finds_a_topic_by_its_link_in_each_version(store, topics):
     stored = StoredTopics(store)
     for version in ("v1", "v1alpha1"):
         link = f"/management/{version}/watchtopics/one"
-        found = stored.find(link)
+        found = stored.find(link, ANYONE)
         assert (found.id, found.self_link) == (made.id, link)
     for link in (
         "/management/v2/watchtopics/one",
@@ -67,7 +78,7 @@ def test_a_stream_finds_a_topic_by_its_link_in_each_version(store, topics):
         "/management/v1/watchtopics/\0",
         "",
     ):
-        assert stored.find(link) is None
+        assert stored.find(link, ANYONE) is None
 
 
 @on_one_database
@@ -85,11 +96,27 @@ def test_topics_are_listed_by_name_and_project(topics):
     assert [each.name for each in topics.page(offset=1, limit=2)] == ["b", "c"]
 
 
+def test_a_stream_finds_the_topic_of_its_own_project_and_one_of_another_only_if_it_may(store, topics):
+    made = {project: topics.create(topic(project_id=project)) for project in ("p1", "p2", None)}
+    stored, link = StoredTopics(store), "/management/v1/watchtopics/one"
+    for project, its in made.items():
+        assert stored.find(link, caller(project, project_id=project)) == its
+        assert stored.find(link, caller(project_id=project)) == its
+        assert stored.find(link.replace("one", its.id), caller(project_id="p3")) == its
+    assert stored.find(link, caller("p3", project_id="p3")) is None
+    assert stored.find(link.replace("one", made["p1"].id), caller("p3", project_id="p3")) is None
+    assert stored.find(link, caller("p2", project_id="p3")) == made["p2"]
+    with pytest.raises(SeveralTopics, match="'one'"):
+        stored.find(link, caller(project_id="p3"))
+
+
 def test_of_several_writers_of_one_name_one_wins(topics):
     results = at_once(*(lambda: topics.create(topic()) for _ in range(4)))
     assert sorted(type(result).__name__ for result in results) == ["TopicExists"] * 3 + ["WatchTopic"]
     with pytest.raises(TopicExists, match="the name one"):
         topics.create(topic())
+    of_project = at_once(*(lambda: topics.create(topic(project_id="p1")) for _ in range(4)))
+    assert sorted(type(result).__name__ for result in of_project) == ["TopicExists"] * 3 + ["WatchTopic"]
 
 
 def test_parallel_creators_do_not_exceed_the_quota(new_store):

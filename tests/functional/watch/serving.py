@@ -93,8 +93,9 @@ class Topics:
         self.topics[self_link] = parse(document, str(uuid.uuid4()), version=parts[0])
         return self.topics[self_link]
 
-    def find(self, self_link: str) -> WatchTopic | None:
-        return self.topics.get(self_link)
+    def find(self, self_link: str, caller: Caller) -> WatchTopic | None:
+        topic = self.topics.get(self_link)
+        return None if topic is None or not caller.may_watch(topic.project_id) else topic
 
     def last_served(self, topic: WatchTopic, caller: Caller) -> int | None:
         return self.served.get((caller.user_id, topic.id))

@@ -75,6 +75,7 @@ USES: dict[str, tuple[Start, str]] = {
     "outlet_watch.jwt_key_files": (outlet_services._check, JWT),
     "api.audit_map_file": (api.assemble, "[api]\nauth_strategy = noauth\naudit = true\n"),
     "oslo_policy": (api.assemble, f"{KEYSTONE}[oslo_policy]\n"),
+    "oslo_policy.policy_dirs": (outlet_services._check, f"{WATCH}[oslo_policy]\n"),
     "keystone_authtoken": (api.assemble, KEYSTONE),
     "oslo_messaging_rabbit": (start_engine, source("rabbitmq", RABBIT)),
     "oslo_messaging_kafka": (start_engine, source("oslo_messaging", KAFKA)),
@@ -89,7 +90,7 @@ ACCEPTED = {
     **{(section, "cafile", "folder"): "OpenSSL's folder of authorities" for section in ("reconcile_nova",
        "keystone_authtoken")},
     **{("oslo_policy", option, fault): "oslo.policy has the default rules" for option, fault in (
-        ("policy_file", "missing"), ("policy_file", "empty"), ("policy_dirs", "missing"), ("policy_dirs", "folder"))},
+        ("policy_file", "empty"), ("policy_dirs", "folder"))},
 }  # fmt: skip
 """(Section, option, fault) that prevents no start, and why."""
 
@@ -223,13 +224,6 @@ def test_a_capacity_file_that_is_unusable_is_named_at_each_run(fault, tmp_path) 
     conf.set_override("file", str(path), group="capacity_provider_static")
     with pytest.raises(CapacityError, match=re.escape(f"{path}: ")):
         list(StaticProvider(conf).capacities(0.0))
-
-
-def test_a_policy_file_that_the_operator_names_and_that_is_missing_is_told(run, tmp_path) -> None:
-    start, text = USES["oslo_policy"]
-    assert run(start, f"{text}policy_file = {tmp_path / 'none.yaml'}\n") == (0, [])
-    told = f"[oslo_policy] policy_file: {tmp_path / 'none.yaml'}: no such file; the default rules are in force\n"
-    assert told in (tmp_path / "log").read_text()
 
 
 def test_a_key_of_another_certificate_is_named(run, pair, tmp_path) -> None:

@@ -135,12 +135,12 @@ def test_an_answer_without_a_resource_is_refused(player):
 
 def test_a_source_that_is_bound_to_other_providers_only_may_not_answer():
     player = Player()
-    player.row(provider_name="kubevirt-1")
+    player.row(provider_name="kubevirt-1", agent_name="agent-1")
     player.row("c-1", provider_name="acm")
     other = event(dcm.status("c-1", provider="acm", event_id="o"), sequence=2)
     assert player.play(event(sequence=1), other) == [Outcome.APPLIED] * 2
     forged = event(
-        {**dcm.answer("deletion-acknowledged", "i-1", event_id="f"), "source": "dcm/providers/acm"},
+        {**dcm.answer("deletion-acknowledged", "i-1", agent="agent-1", event_id="f"), "source": "dcm/providers/acm"},
         sequence=(RESPONSES[0], 1), channel="dcm.agents.responses",
     )  # fmt: skip
     assert player.play(forged, answer("request-queued", 2)) == [Outcome.QUARANTINED, Outcome.STALE]

@@ -8,6 +8,8 @@ import itertools
 import logging
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.providers import Player, event
 from watcher_sync.handlers.dcm.service_types import ServiceType, ServiceTypes
@@ -61,18 +63,40 @@ def test_a_source_that_is_bound_to_other_providers_only_is_quarantined(player):
     ]
 
 
-def test_a_further_source_that_is_bound_to_nothing_is_bound_to_the_provider_too(player):
+LISTED = {"sources": {"kubevirt-sp": f"b {KUBEVIRT}", "acm-sp": "agent-1"}}
+"""What ``[handler_dcm] sources`` has, for sources beside the first one of a provider."""
+
+
+@pytest.mark.parametrize("reported", ["DELETED", "STOPPED", "FAILED"])
+@pytest.mark.parametrize("source", ["never-seen", "dcm/providers/kubevirt-sp", "kubevirt-sp", ""])
+def test_a_source_never_seen_before_sets_nothing_of_a_provider_that_has_a_source(player, source, reported):
     player.play(said(KUBEVIRT, "vm-1"))
-    assert player.play(said("dcm/providers/kubevirt-sp", "vm-1", "STOPPED")) == [Outcome.APPLIED]
+    assert player.play(said(source, "vm-1", reported), said(source, "vm-2", reported)) == [Outcome.QUARANTINED] * 2
+    assert (player.get("vm-1").status, player.get("vm-2").status) == ("RUNNING", None)
+    assert bindings(player) == {("kubevirt-sp", KUBEVIRT)}
+
+
+def test_the_reason_names_the_provider_and_what_lets_a_further_source_in(player):
+    player.play(said(KUBEVIRT, "vm-1"), said("b", "vm-1"))
+    assert player.reasons == [
+        "unauthorised: source: 'b' is not bound to the provider 'kubevirt-sp', which has another one; "
+        "see watcher-sync provider binding list, and list a further source in [handler_dcm] sources"
+    ]
+
+
+def test_a_further_source_that_the_option_lists_is_bound_to_the_provider_too():
+    player = Player(**LISTED)
+    player.row("vm-1", provider_name="kubevirt-sp")
+    assert player.play(said(KUBEVIRT, "vm-1"), said("b", "vm-1", "STOPPED")) == [Outcome.APPLIED] * 2
     assert player.get("vm-1").status == "STOPPED"
-    assert bindings(player) == {("kubevirt-sp", KUBEVIRT), ("kubevirt-sp", "dcm/providers/kubevirt-sp")}
+    assert bindings(player) == {("kubevirt-sp", KUBEVIRT), ("kubevirt-sp", "b")}
 
 
-def test_any_order_of_sources_that_report_on_their_own_provider_ends_in_the_same_bindings():
+def test_any_order_of_the_sources_of_a_provider_ends_in_the_same_bindings():
     told = [said(KUBEVIRT, "vm-1"), said("b", "vm-2"), said(ACM, "cl-1"), said("b", "vm-1", "STOPPED")]
     ends = set()
     for order in itertools.permutations(told):
-        player = Player()
+        player = Player(**LISTED)
         for instance_id, provider in (("vm-1", "kubevirt-sp"), ("vm-2", "kubevirt-sp"), ("cl-1", "acm-sp")):
             player.row(instance_id, provider_name=provider)
         assert Outcome.QUARANTINED not in player.play(*order)
@@ -80,6 +104,65 @@ def test_any_order_of_sources_that_report_on_their_own_provider_ends_in_the_same
     assert ends == {
         (frozenset({("kubevirt-sp", KUBEVIRT), ("kubevirt-sp", "b"), ("acm-sp", ACM)}), "STOPPED"),
     }
+
+
+OWNERS = {"vm-1": "kubevirt-sp", "vm-2": "kubevirt-sp", "cl-1": "acm-sp", "cl-2": "acm-sp", "st-1": "store-sp"}
+SPEAKERS = {KUBEVIRT: {"kubevirt-sp"}, ACM: {"acm-sp", "store-sp"}, "dcm/agents/agent-9": set()}
+"""Source -> the providers that it is in truth."""
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([*SPEAKERS, "never-seen", "x"]),
+            st.sampled_from(sorted(OWNERS)),
+            st.sampled_from(["DELETED", "STOPPED", "answer", "gone"]),
+            st.sampled_from(["dcm.vm", "dcm.providers.acc.vm", "dcm.agents.responses"]),
+        ),
+        max_size=25,
+    )
+)
+def test_in_any_sequence_of_events_only_the_first_source_of_a_provider_changes_its_instances(told):
+    """Each provider has reported once. The account in a subject is the source of an event."""
+    player = Player()
+    for instance_id, provider in OWNERS.items():
+        player.row(instance_id, provider_name=provider, agent_name="agent-1" if instance_id == "vm-2" else None)
+    firsts = ((KUBEVIRT, "vm-1"), (KUBEVIRT, "vm-2"), (ACM, "cl-1"), (ACM, "cl-2"), (ACM, "st-1"))
+    assert set(player.play(*(said(source, instance_id) for source, instance_id in firsts))) == {Outcome.APPLIED}
+    known = bindings(player)
+    for source, instance_id, what, channel in told:
+        if what in ("answer", "gone"):
+            kind = "error" if what == "answer" else "deletion-acknowledged"
+            number = next(_numbers)
+            document = dcm.answer(kind, instance_id, agent="agent-1", event_id=f"a-{number}",
+                                  time=dcm.NOON + datetime.timedelta(seconds=number))  # fmt: skip
+            sent = event({**document, "source": source}, sequence=number, channel="dcm.agents.responses")
+        else:
+            channel = "dcm.vm" if channel == "dcm.agents.responses" else channel
+            sent = said(source, instance_id, what, channel=channel)
+        speaker = "acc" if sent.channel.startswith("dcm.providers.") else source
+        before = player.get(instance_id)
+        (outcome,) = player.play(sent)
+        if OWNERS[instance_id] not in SPEAKERS.get(speaker, ()):
+            assert outcome in (Outcome.QUARANTINED, Outcome.STALE, Outcome.IGNORED)
+            assert player.get(instance_id) == before
+        assert bindings(player) == known
+
+
+def test_an_agent_answers_for_its_own_instances_although_their_provider_has_another_source(player):
+    player.row("vm-2", provider_name="kubevirt-sp", agent_name="agent-1")
+    player.play(said(KUBEVIRT, "vm-1"))
+
+    def answer(source, at, claimed="agent-1", instance_id="vm-2"):
+        document = dcm.answer("request-queued", instance_id, agent=claimed, event_id=f"a-{at}", time=dcm.NOON)
+        return event({**document, "source": source}, sequence=at, channel="dcm.agents.responses")
+
+    assert player.play(
+        answer("dcm/agents/agent-1", 900),
+        answer("dcm/agents/agent-2", 901),
+        answer("dcm/agents/agent-1", 902, "", "vm-1"),
+    ) == [Outcome.APPLIED, Outcome.QUARANTINED, Outcome.QUARANTINED]
+    assert bindings(player) == {("kubevirt-sp", KUBEVIRT)}
 
 
 def test_a_binding_is_told_once_at_info(player, caplog):

@@ -135,7 +135,8 @@ def test_times_of_two_providers_are_never_compared():
 
 def test_one_provider_under_both_forms_of_its_source_is_one():
     local = {**publisher.status(reported="STOPPED", event_id="a", time=seconds(2)), "source": "kubevirt-1.localhost"}
-    assert in_every_order(event(local), event(event_id="b", time=seconds(1))) == "STOPPED"
+    both = {"kubevirt-1": "kubevirt-1.localhost dcm/providers/kubevirt-1"}
+    assert in_every_order(event(local), event(event_id="b", time=seconds(1)), sources=both) == "STOPPED"
 
 
 def test_what_comes_from_the_stream_wins_over_what_has_no_sequence(player):

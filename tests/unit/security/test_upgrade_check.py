@@ -45,6 +45,15 @@ def _nats(servers: str, **options: Any) -> dict[str, dict[str, Any]]:
     return _source("dcm", "nats_jetstream", servers=servers, stream="s", subject="dcm.*", durable="d", **options)
 
 
+def _log(driver: str, **options: Any) -> dict[str, dict[str, Any]]:
+    return {"outlets": {"enabled": "log"}, "outlet_log": {"driver": driver, **options}}
+
+
+def _region(endpoint: str = "https://region", **options: Any) -> dict[str, dict[str, Any]]:
+    login = {"username": "ws", "password": "hidden"}
+    return _source("east", "federation", endpoint=endpoint, **options, **(login if "auth_url" in options else {}))
+
+
 def _database(url: str) -> dict[str, dict[str, Any]]:
     return {"database": {"connection": url}}
 
@@ -137,6 +146,40 @@ def test_access_that_is_restricted_has_no_finding(configured, sections):
         (_rabbit("rabbit://ws:hidden@mq/?ssl=0"), "[source_nova] transport_url", "ssl = true"),
         (_rabbit("rabbit://ws:hidden@mq/?ssl=1"), "[source_nova] transport_url", "set ssl_ca_file"),
         (_nats("nats://ws:hidden@nats:4222"), "[source_dcm] servers", "tls_ca_file"),
+        (_nats("ws:hidden@nats:4222"), "[source_dcm] servers", "tls_ca_file"),
+        (_nats("127.0.0.1, nats"), "[source_dcm] servers", "tls_ca_file"),
+        (_source("east", "federation_log", servers="nats"), "[source_east] servers", "tls_ca_file"),
+        (_region("http://region", stream_tls="true"), "[source_east] endpoint", "https://"),
+        (_region(auth_url="http://keystone:5000/v3"), "[source_east] auth_url", "https://"),
+        (_region(stream_tls="false"), "[source_east] stream_tls", "stream_tls = true"),
+        (_region("http://127.0.0.1:8775", address="region:8776"), "[source_east] address", "stream_tls = true"),
+        (_log("nats_jetstream", servers="nats://ws:hidden@nats"), "[outlet_log] servers", "tls_ca_file"),
+        (_log("kafka", servers="kafka:9092"), "[outlet_log] servers", "security.protocol:SASL_SSL"),
+        (
+            _log("kafka", servers="[::1]:9, PLAINTEXT://kafka", properties="security.protocol:SASL_PLAINTEXT"),
+            "[outlet_log] servers",
+            "security.protocol:SASL_SSL",
+        ),
+        (
+            _log(
+                "kafka",
+                servers="kafka",
+                properties="security.protocol:sasl_ssl,enable.ssl.certificate.verification:False,sasl.password:hidden",
+            ),
+            "[outlet_log] properties",
+            "remove it",
+        ),
+        (
+            _log(
+                "kafka",
+                servers="kafka",
+                properties="security.protocol:ssl,ssl.endpoint.identification.algorithm:none",
+            ),
+            "[outlet_log] properties",
+            "remove it",
+        ),
+        (_log("rabbitmq_stream", transport_url="rabbit://ws:hidden@mq/"), "[outlet_log] transport_url", "ssl = true"),
+        (_log("oslo_messaging", transport_url="rabbit://ws:hidden@mq/"), "[outlet_log] transport_url", "ssl = true"),
         (_database("postgresql://ws:hidden@db/ws"), "[database] connection", "sslmode=verify-full"),
         (_database("postgresql://ws:hidden@db/ws?sslmode=require"), "[database] connection", "sslmode=verify-full"),
         (_database("postgresql:///ws?host=db"), "[database] connection", "sslmode=verify-full"),
@@ -162,7 +205,21 @@ def test_a_connection_to_another_machine_without_verified_tls_is_named(configure
         _rabbit("fake://", "oslo_messaging"),
         _nats("nats://127.0.0.1, nats://localhost:4223"),
         _nats("tls://nats:4222"),
-        _nats("nats://nats:4222", tls_ca_file="/etc/ca.pem"),
+        _nats("localhost:4222, [::1]"),
+        _nats("nats://nats:4222", tls_hostname="nats.example"),
+        _region(),
+        _region(auth_url="https://keystone/v3"),
+        _region("http://127.0.0.1:8775", auth_url="http://[::1]:5000/v3"),
+        _region("http://127.0.0.1:8775", address="region:8776", stream_tls="true"),
+        _log("nats_jetstream", servers="tls://nats"),
+        _log("nats_jetstream", servers="127.0.0.1:4222"),
+        _log("kafka", servers="127.0.0.1:9092, [::1]:9092"),
+        _log("kafka", servers="kafka", properties="security.protocol:SASL_SSL"),
+        _log("kafka", servers="kafka", properties="security.protocol:ssl,ssl.endpoint.identification.algorithm:https"),
+        _log("rabbitmq_stream", transport_url="rabbit://ws:x@mq/?ssl=1&ssl_ca_file=/etc/ca.pem"),
+        _log("oslo_messaging", transport_url="rabbit://ws:x@localhost/"),
+        _log("kafka", servers="kafka") | {"outlets": {"enabled": ""}},
+        _log("unknown", servers="kafka"),
         _database("postgresql://db/ws?sslmode=verify-full&sslrootcert=/etc/ca.pem"),
         _database("postgresql:///ws?host=/run/postgresql"),
         _database("postgresql://127.0.0.1/ws"),
@@ -238,6 +295,15 @@ def test_a_kubeconfig_a_key_and_a_database_that_others_can_read_are_named(config
     _only(find_loose_files(configured(sections)), tmp_path, "[source_dcm] tls_key_file", "chmod 0640")
     (tmp_path / "watcher-sync.sqlite").touch(mode=0o644)
     _only(find_loose_files(configured({})), tmp_path, "[database] connection", "chmod 0640")
+
+
+def test_the_key_of_an_outlet_and_a_file_with_passwords_of_kafka_that_others_can_read_are_named(configured, tmp_path):
+    key = tmp_path / "key.pem"
+    key.touch(mode=0o644)
+    sections = _log("nats_jetstream", servers="tls://nats", tls_cert_file=tmp_path / "cert.pem", tls_key_file=key)
+    _only(find_loose_files(configured(sections)), tmp_path, "[outlet_log] tls_key_file", "chmod 0640")
+    sections = _log("kafka", servers="kafka", properties="sasl.username:ws,sasl.password:hidden")
+    _only(find_loose_files(configured(sections, 0o644)), tmp_path, "configuration file", "every user can read it")
 
 
 def test_a_policy_file_that_others_can_change_is_named(configured, tmp_path):

@@ -43,7 +43,46 @@ def test_a_topic_of_another_project_does_not_exist(api):
         assert api("stranger", method, path).status_code == unknown == 404
     assert names(api, "stranger") == []
     assert names(api, "reader") == names(api, "system_reader") == ["own"]
-    assert create(api, "stranger", "own").status_code == 409
+
+
+def test_a_name_that_another_project_uses_is_free_and_each_project_has_its_own_topic(api):
+    narrow = {"filters": [{"group": "compute", "kind": "Instance"}]}
+    ours = create(api, "member", "federation").json
+    theirs = create(api, "stranger", "federation", narrow)
+    assert theirs.status_code == 201
+    for caller, made in (("member", ours), ("reader", ours), ("stranger", theirs.json)):
+        assert api(caller, "GET", f"{BASE}/federation").json == made
+    for caller in ("member", "stranger"):
+        assert create(api, caller, "federation").status_code == 409
+        assert names(api, caller) == ["federation"]
+    assert api("stranger", "DELETE", f"{BASE}/federation").status_code == 204
+    assert api("member", "GET", f"{BASE}/federation").json == ours
+    assert api("stranger", "GET", f"{BASE}/federation").status_code == 404
+
+
+def test_who_sees_all_projects_has_the_own_topic_of_a_name_and_asks_for_others_by_id(api):
+    ours, theirs = create(api, "member", "t").json, create(api, "stranger", "t").json
+    ids = [topic["metadata"]["id"] for topic in (ours, theirs)]
+    assert api("admin", "GET", f"{BASE}/t").json == ours
+    for caller, deletes in (("system_reader", 403), ("system_admin", 409)):
+        refused = api(caller, "GET", f"{BASE}/t")
+        assert (refused.status_code, "Several projects" in refused.json["detail"]) == (409, True)
+        assert api(caller, "GET", f"/events{BASE}/t").status_code == 409
+        assert [api(caller, "GET", f"{BASE}/{id}").json for id in ids] == [ours, theirs]
+        assert api(caller, "DELETE", f"{BASE}/t").status_code == deletes
+    for caller in ("member", "stranger"):
+        foreign = ids[1] if caller == "member" else ids[0]
+        for method, path in (("GET", BASE), ("DELETE", BASE), ("GET", f"/events{BASE}")):
+            assert api(caller, method, f"{path}/{foreign}").status_code == 404
+    assert api("system_admin", "DELETE", f"{BASE}/{ids[1]}").status_code == 204
+    assert api("system_admin", "GET", f"{BASE}/t").json == ours
+
+
+def test_topics_without_a_project_have_names_of_their_own(api):
+    assert create(api, "system_admin", "t").status_code == 201
+    assert create(api, "system_admin", "t").status_code == 409
+    assert create(api, "member", "t").status_code == 201
+    assert [len(names(api, caller)) for caller in ("system_admin", "member", "stranger")] == [2, 1, 0]
 
 
 def test_a_reader_of_the_project_sees_a_topic_and_does_not_delete_it(api):

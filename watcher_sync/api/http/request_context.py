@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The caller of one request, and what the policy allows it.
 
-The rule of the operation decides. If it refuses the request, the answer is 401 without a valid token, else 403.
+The rule of the operation decides. If it refuses the request, the answer is 401 without a valid token, else 403. Only
+what is declared public needs no token.
 
 An entity with a ``project_id`` is visible to this project, to administrators, and to readers of the system. To every
 other caller it does not exist (404). The module ``rules`` has the roles.
@@ -13,26 +14,21 @@ one writes an identity, so the middleware replaces the identity by that of ``noa
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from oslo_config import cfg
 from oslo_context import context as oslo_context
-from oslo_log import log as logging
 from oslo_policy import policy
 
 from watcher_sync.api.http.envelope import ids_of, note_actor
+from watcher_sync.api.http.policy_files import Policy
 from watcher_sync.api.http.problems import Problem
 from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS, ALL_PROJECTS
-from watcher_sync.conf import files
 from watcher_sync.events import Actor
-from watcher_sync.exceptions import ConfigError
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.visibility import NOTHING_HIDDEN, Hidden
-
-LOG = logging.getLogger(__name__)
 
 NO_PROJECT = ""
 """The project of the policy's target where there is none. No token has it."""
@@ -45,8 +41,6 @@ CLAIMS = "watcher_sync.claims"
 IDENTITY = ("HTTP_X_USER", "HTTP_X_PROJECT", "HTTP_X_DOMAIN", "HTTP_X_ROLE", "HTTP_X_IDENTITY", "HTTP_X_SERVICE",
             "HTTP_X_SYSTEM", "HTTP_X_TENANT", "HTTP_X_IS_ADMIN")  # fmt: skip
 """The beginnings of the names that keystonemiddleware writes into the environment."""
-
-_POLICY = "oslo_policy"
 
 Wsgi = Callable[..., Iterable[bytes]]
 
@@ -64,7 +58,7 @@ class Claims(msgspec.Struct, frozen=True):
 class RequestContext:
     """The caller of one request."""
 
-    def __init__(self, context: oslo_context.RequestContext, enforcer: policy.Enforcer, *, known: bool) -> None:
+    def __init__(self, context: oslo_context.RequestContext, policy_in_force: Policy, *, known: bool) -> None:
         self.user_id: str | None = context.user_id
         # A text that is empty would be equal to that of a target without a project.
         context.project_id = context.project_id or None
@@ -73,7 +67,7 @@ class RequestContext:
         self.actor = Actor(context.user_id, context.project_id, context.request_id)
         """The caller, as the journal records it."""
         self._context = context
-        self._enforcer = enforcer
+        self._policy = policy_in_force
 
     def may(self, rule: str) -> bool:
         """Whether the policy allows the caller an action on its own project."""
@@ -86,7 +80,7 @@ class RequestContext:
         :param project_id: the project of the entity; None: it belongs to no project.
         """
         target = {"project_id": project_id or NO_PROJECT}
-        return bool(self._enforcer.enforce(rule, target, self._context))
+        return self._policy.allows(rule, target, self._context, known=self.known)
 
     def require(self, *rules: str) -> None:
         """Requires that one of the rules allows the action on the caller's own project.
@@ -172,46 +166,16 @@ def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
     return wrapped
 
 
-def _check_policy_files(conf: cfg.ConfigOpts) -> None:
-    """Check what oslo.policy would raise without the name of the option, or only log.
-
-    It has the default rules for a file that does not exist, which is usual, and for one that is empty.
-
-    :raises ConfigError: a file is unusable.
-    """
-    group = conf[_POLICY]
-    file = conf.find_file(group.policy_file)
-    if file is not None:
-        files.read_text(_POLICY, "policy_file", file, may_be_empty=True)
-    elif (found := conf.get_location("policy_file", _POLICY)) is not None and found.location.is_user_controlled:
-        LOG.warning("[%s] policy_file: %s: no such file; the default rules are in force", _POLICY, group.policy_file)
-    for name in group.policy_dirs:
-        folder = conf.find_file(name)
-        if folder is None:
-            continue
-        if not os.path.isdir(folder):
-            raise ConfigError(f"[{_POLICY}] policy_dirs: {folder}: it is no folder")
-        for entry in os.scandir(folder):
-            if entry.is_file() and not entry.name.startswith("."):
-                files.read_text(_POLICY, "policy_dirs", entry.path, may_be_empty=True)
-
-
 class ContextFactory:
     """Makes the context of each request. Used by all threads."""
 
     def __init__(self, conf: cfg.ConfigOpts, rules: list[policy.RuleDefault], strategy: str | None = None) -> None:
         """:param strategy: how callers were authenticated; None: ``[api] auth_strategy``.
 
-        :raises ConfigError: a file of the policy is unusable.
+        :raises ConfigError: a file of the policy is unusable, or has a mistake.
         """
         self.strategy: str = strategy or conf.api.auth_strategy
-        self._enforcer = policy.Enforcer(conf)
-        self._enforcer.register_defaults(rules)
-        _check_policy_files(conf)
-        try:
-            self._enforcer.load_rules()
-        except ValueError as exc:  # a file is no YAML, or no mapping
-            raise ConfigError(f"[{_POLICY}] policy_file, policy_dirs: {' '.join(str(exc).split())}") from None
+        self._policy = Policy(conf, rules)
 
     def of_environ(self, environ: dict[str, Any]) -> RequestContext:
         """Makes the context of a WSGI environment that authentication has passed."""
@@ -221,11 +185,11 @@ class ContextFactory:
             context = oslo_context.RequestContext(
                 user_id=NOAUTH_USER, roles=["admin", "member", "reader"], system_scope="all", **ids_of(environ)
             )
-            return RequestContext(context, self._enforcer, known=True)
+            return RequestContext(context, self._policy, known=True)
         if environ.get("HTTP_X_IDENTITY_STATUS") != "Confirmed":
-            return RequestContext(oslo_context.RequestContext(**ids_of(environ)), self._enforcer, known=False)
+            return RequestContext(oslo_context.RequestContext(**ids_of(environ)), self._policy, known=False)
         context = oslo_context.RequestContext.from_environ(environ, system_scope=_system_scope(environ))
-        return RequestContext(context, self._enforcer, known=True)
+        return RequestContext(context, self._policy, known=True)
 
     def of_claims(self, claims: Claims, **ids: Any) -> RequestContext:
         """Makes the context of the caller of a JWT that was checked.
@@ -239,7 +203,7 @@ class ContextFactory:
             system_scope=claims.system_scope,
             **ids,
         )
-        return RequestContext(context, self._enforcer, known=True)
+        return RequestContext(context, self._policy, known=True)
 
 
 def _system_scope(environ: Mapping[str, Any]) -> str | None:

@@ -20,12 +20,16 @@ from watcher_sync.conf.networks import Network
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.handlers.dcm.handler import DcmHandler
 from watcher_sync.sources.kubernetes.kubeconfig import KubeconfigError, read_kubeconfig
+from watcher_sync.sources.nats.client_settings import CLIENT_OPTIONS, NatsClientSettings
 from watcher_sync.sources.rabbitmq.broker import GROUP, read_broker
 from watcher_sync.storage.database.database import url_of
 
 RABBIT_SCHEMES = ("rabbit", "amqp", "kombu+rabbit", "kombu+amqp")
 """Of a transport_url whose broker is RabbitMQ."""
 _KEYSTONE_OPTIONS = [cfg.BoolOpt("insecure", default=False), cfg.StrOpt("auth_url")]
+
+_KAFKA_VERIFIES = {"enable.ssl.certificate.verification": "true", "ssl.endpoint.identification.algorithm": "https"}
+"""Properties of librdkafka that verify a broker, with their defaults."""
 
 _DANGEROUS_NETWORKS = [
     (ipaddress.ip_network(network), consequence)
@@ -48,16 +52,35 @@ def find_insecure_access(conf: cfg.ConfigOpts) -> list[str]:
 def find_insecure_transports(conf: cfg.ConfigOpts) -> list[str]:
     """Connections to other machines without TLS, or without verification of the peer."""
     found = [*_database(conf), *_callbacks_without_tls(conf), *_watch_without_tls(conf)]
-    for name, driver in enabled_sources(conf):
+    for section, driver in enabled_drivers(conf):
+        group = conf[section]
         if driver == "kubernetes":
-            found += _kubernetes(conf, name)
-        elif driver in ("nats_jetstream", "federation_log"):
-            found += _nats(conf, name)
+            found += _kubernetes(conf, section)
         elif driver == "federation":
-            found += _region(conf, name)
-        elif "transport_url" in conf[f"source_{name}"]:
-            found += _rabbit(conf, f"source_{name}", conf[f"source_{name}"].transport_url)
+            found += _region(conf, section)
+        elif driver == "kafka":
+            found += _kafka(conf, section)
+        elif has_nats(group):
+            found += _nats(conf, section)
+        elif "transport_url" in group:
+            found += _rabbit(conf, section, group.transport_url)
     return found
+
+
+def enabled_drivers(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str | None]]:
+    """(section, driver) of each enabled source and log, with the options of the driver registered if installed."""
+    for name, driver in enabled_sources(conf):
+        yield f"source_{name}", driver
+    for name in dict.fromkeys(conf.outlets.enabled):
+        opts.register_outlet(conf, name, [])
+        driver = conf[f"outlet_{name}"].driver
+        opts.register_outlet(conf, name, opts.plugin_options(opts.OUTLETS, [driver]).get(driver, []))
+        yield f"outlet_{name}", driver
+
+
+def has_nats(group: cfg.ConfigOpts.GroupAttr) -> bool:
+    """Whether a section has the options of a connection to NATS."""
+    return all(option.dest in group for option in CLIENT_OPTIONS)
 
 
 def enabled_sources(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str | None]]:
@@ -215,38 +238,70 @@ def _rabbit(conf: cfg.ConfigOpts, group: str, given: str | None) -> Iterator[str
         yield f"{where}: the certificate of {remote[0]} is not verified; set ssl_ca_file in [{GROUP}]."
 
 
-def _nats(conf: cfg.ConfigOpts, name: str) -> Iterator[str]:
-    group = conf[f"source_{name}"]
-    if any(getattr(group, option, None) for option in ("tls_ca_file", "tls_cert_file", "tls_hostname", "tls_first")):
-        return
-    servers = [urllib.parse.urlsplit(server) for server in group.servers]
-    if any(server.scheme == "tls" for server in servers):
-        return
-    remote = [server.hostname for server in servers if server.hostname and not is_local(server.hostname)]
-    if remote:
-        where = place(conf, "servers", f"source_{name}")
+def _nats(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
+    try:
+        settings = NatsClientSettings(section, conf[section])
+    except ConfigError:
+        return  # the check of the sources or that of the outlets reports it
+    remote = [server.hostname for server in settings.servers if not is_local(server.hostname or "")]
+    if remote and not settings.tls:
+        where = place(conf, "servers", section)
         yield (
-            f"{where}: events and credentials for {remote[0]} cross the network without TLS; use tls:// in the URL "
+            f"{where}: messages and credentials for {remote[0]} cross the network without TLS; use tls:// in the URL "
             "and set tls_ca_file."
         )
 
 
-def _region(conf: cfg.ConfigOpts, name: str) -> Iterator[str]:
-    url = urllib.parse.urlsplit(conf[f"source_{name}"].endpoint or "")
-    if url.scheme == "http" and url.hostname and not is_local(url.hostname):
-        where = place(conf, "endpoint", f"source_{name}")
-        yield f"{where}: entities and tokens of {url.hostname} cross the network without TLS; use https://."
+def _kafka(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
+    group = conf[section]
+    hosts = [_host(server.rpartition("://")[2]) for server in group.servers]
+    remote = [host for host in hosts if host and not is_local(host)]
+    if not remote:
+        return
+    properties = {name: value.lower() for name, value in group.properties.items()}
+    if properties.get("security.protocol") not in ("ssl", "sasl_ssl"):
+        where = place(conf, "servers", section)
+        yield (
+            f"{where}: messages and credentials for {remote[0]} cross the network without TLS; set "
+            "security.protocol:SASL_SSL in properties."
+        )
+    for name, verified in _KAFKA_VERIFIES.items():
+        if properties.get(name, verified) != verified:
+            where = place(conf, "properties", section)
+            yield f"{where}: {name} lets another server stand in for {remote[0]}; remove it."
 
 
-def _kubernetes(conf: cfg.ConfigOpts, name: str) -> Iterator[str]:
-    group = conf[f"source_{name}"]
+def _region(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
+    group = conf[section]
+    for option in ("endpoint", "auth_url"):
+        if _is_remote_http(group[option] or ""):
+            yield f"{place(conf, option, section)}: tokens or passwords cross the network without TLS; use https://."
+    endpoint = urllib.parse.urlsplit(group.endpoint or "")
+    host = _host(group.address or endpoint.netloc)
+    has_tls = endpoint.scheme == "https" if group.stream_tls is None else group.stream_tls
+    if host and not has_tls and not is_local(host):
+        decides = next(option for option in ("stream_tls", "address", "endpoint") if group[option] is not None)
+        where = place(conf, decides, section)
+        yield f"{where}: tokens and changes for {host} cross the network without TLS; set stream_tls = true."
+
+
+def _host(address: str) -> str:
+    """The host of ``host``, ``host:port`` or ``[host]:port``; empty: it has none."""
+    try:
+        return urllib.parse.urlsplit(f"//{address}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _kubernetes(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
+    group = conf[section]
     if group.in_cluster:
         return
     try:
         cluster = read_kubeconfig(group.kubeconfig, group.context).cluster
     except KubeconfigError:
         return  # the check of the sources reports it
-    where = f"{place(conf, 'kubeconfig', f'source_{name}')}: {cluster.path}"
+    where = f"{place(conf, 'kubeconfig', section)}: {cluster.path}"
     if cluster.values.insecure_skip_tls_verify:
         yield (
             f"{where}: insecure-skip-tls-verify of {cluster.name!r} disables the verification of the API server; "

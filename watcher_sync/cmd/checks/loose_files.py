@@ -17,14 +17,15 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from sqlalchemy import exc as sa_exc
 
-from watcher_sync.cmd.checks.insecure_settings import enabled_sources, place, read_privately
+from watcher_sync.cmd.checks.insecure_settings import enabled_drivers, has_nats, place, read_privately
 from watcher_sync.conf import outlet_watch
 from watcher_sync.sources.kubernetes.kubeconfig import find_paths
 from watcher_sync.storage.database.database import sqlite_path
 
 _SECRET = re.compile(
     r"^[ \t]*(?:\w*(?:password|secret|token|secret_key)[ \t]*=[ \t]*\S"
-    r"|(?:transport_url|connection|slave_connection|servers)[ \t]*=.*:[^/\n]*@)",
+    r"|(?:transport_url|connection|slave_connection|servers)[ \t]*=.*:[^/\n]*@"
+    r"|properties[ \t]*=.*password[ \t]*:)",
     re.IGNORECASE | re.MULTILINE,
 )
 _POLICY_OPTIONS = [
@@ -33,12 +34,12 @@ _POLICY_OPTIONS = [
 ]
 _MAX_BYTES = 4 * 1024 * 1024
 _NATS_SECRET_FILES = ("tls_key_file", "nkey_seed_file", "credentials_file")
-"""Options of a JetStream source that name files with a secret."""
+"""Options of a connection to NATS that name files with a secret."""
 
 
 def find_loose_files(conf: cfg.ConfigOpts) -> list[str]:
     """The findings for configuration, policy, kubeconfigs, keys and the SQLite database."""
-    return [*_configuration(conf), *_policy(conf), *_source_files(conf), *_watch_files(conf), *_state(conf)]
+    return [*_configuration(conf), *_policy(conf), *_driver_files(conf), *_watch_files(conf), *_state(conf)]
 
 
 def _configuration(conf: cfg.ConfigOpts) -> Iterator[str]:
@@ -70,14 +71,13 @@ def _policy(conf: cfg.ConfigOpts) -> Iterator[str]:
             yield from _examine(path, place(files, "policy_file", "oslo_policy"), has_secret=False)
 
 
-def _source_files(conf: cfg.ConfigOpts) -> Iterator[str]:
-    for name, driver in enabled_sources(conf):
-        section = f"source_{name}"
+def _driver_files(conf: cfg.ConfigOpts) -> Iterator[str]:
+    for section, driver in enabled_drivers(conf):
         group = conf[section]
         if driver == "kubernetes" and not group.in_cluster:
             for path in find_paths(group.kubeconfig):
                 yield from _examine(str(path), place(conf, "kubeconfig", section), has_secret=True)
-        for option in _NATS_SECRET_FILES if driver in ("nats_jetstream", "federation_log") else ():
+        for option in _NATS_SECRET_FILES if has_nats(group) else ():
             if group[option]:
                 yield from _examine(group[option], place(conf, option, section), has_secret=True)
         if driver == "federation" and group.keyfile:

@@ -18,6 +18,7 @@ from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 from oslo_upgradecheck.upgradecheck import Code, Result
 
+from watcher_sync.assembly.api import check_policy
 from watcher_sync.assembly.log import make_outlets
 from watcher_sync.assembly.sources import make_authority, source_makers
 from watcher_sync.assembly.store import load_kinds, open_store
@@ -192,6 +193,14 @@ class Checks(upgradecheck.UpgradeCommands):
         """Every connection to another machine has TLS and verifies the peer."""
         return _warn(find_insecure_transports(self._conf))
 
+    def policy(self) -> Result:
+        """The files of the policy have no mistake, with which neither the API nor the watch stream starts."""
+        try:
+            check_policy(self._conf)
+        except WatcherSyncError as exc:
+            return Result(Code.FAILURE, escaped(str(exc)))
+        return Result(Code.SUCCESS)
+
     def files(self) -> Result:
         """No other user can read a secret, or change a file that this service reads."""
         return _warn(find_loose_files(self._conf))
@@ -201,6 +210,7 @@ class Checks(upgradecheck.UpgradeCommands):
         ("Security of files", files),
         ("Security of access", access),
         ("Security of transports", transports),
+        ("Policy", policy),
         ("Database schema", database),
         ("Sources", sources),
         ("Drivers of sources", drivers),

@@ -3,12 +3,11 @@
 
 An event has one speaker. It is the account in the NATS subject, which the server guards, else the CloudEvents source.
 
-With ``bind``, a speaker is bound to the providers of the instances that it reports on: ``provider_binding`` entities.
-It is bound to a provider while that provider has no binding, or the speaker has none. So a speaker that reports on one
-provider is never refused, in any order.
+With ``bind``, the first speaker that reports on the instances of a provider is bound to it: a ``provider_binding``
+entity. From then on, others are refused, except those that ``[handler_dcm] sources`` lists for the provider, and the
+agent of the instance. So a speaker that was never seen before changes nothing of a provider that has one.
 
-With ``enforce``, ``[handler_dcm] sources`` lists the speakers of each provider. ``warn`` applies what ``enforce``
-refuses.
+With ``enforce``, only what ``sources`` lists is allowed. ``warn`` applies what ``enforce`` refuses.
 
 Its only state is what was logged. For one thread at a time.
 """
@@ -22,7 +21,7 @@ from oslo_log import log as logging
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import UnauthorisedEvent
-from watcher_sync.handlers.dcm.payloads import speaker_of
+from watcher_sync.handlers.dcm.payloads import agent_name_of, speaker_of
 from watcher_sync.model.changes import Upsert, Version
 from watcher_sync.model.entities import binding_id
 from watcher_sync.model.view import View
@@ -59,11 +58,14 @@ class Authorship:
         self._bound_by: dict[str, str] = {}
         """Binding -> the event that made it, of those that were logged."""
 
-    def check(self, event: Event, provider: str | None, view: View, agent: str | None = None) -> bool:
+    def check(
+        self, event: Event, provider: str | None, view: View, agent: str | None = None, *, warns: bool = False
+    ) -> bool:
         """Whether the speaker may speak of a provider, but has to be bound to it.
 
         :param provider: None: it is unknown, and any speaker may.
         :param agent: the agent of the instance; it has no bindings, but a list of speakers.
+        :param warns: whether the event is an agent's warning about the provider; an agent warns about several.
         :raises UnauthorisedEvent: it may not.
         """
         if self._is_off:
@@ -79,9 +81,11 @@ class Authorship:
             return False
         if view.get(BINDING, binding_id(provider, speaker)) is not None:
             return False
-        if view.by(BINDING, "provider_name", provider):
-            self._require_unbound(speaker, provider, view)
-        return True
+        if speaker in self._sources.get(provider, ()) or not view.by(BINDING, "provider_name", provider):
+            return True
+        if agent is None or agent_name_of(speaker) != agent:
+            self._require_bound(speaker, provider, view, may_be_new=warns)
+        return False
 
     def refuse_type(self, event_type: str, row: Any) -> None:
         """Refuse an event under a service type that is neither the row's nor declared by it.
@@ -110,13 +114,18 @@ class Authorship:
                 speaker, f"source: {speaker[:64]!r} is none of those that [handler_dcm] sources lists for {listed}"
             )
 
-    def _require_unbound(self, speaker: str, provider: str, view: View) -> None:
-        """:raises UnauthorisedEvent: the speaker is bound, and that is to other providers only."""
+    def _require_bound(self, speaker: str, provider: str, view: View, *, may_be_new: bool) -> None:
+        """:raises UnauthorisedEvent: the speaker is bound to other providers, or to none and may not be new."""
         others = sorted(getattr(other, "provider_name", "") for other in view.by(BINDING, "source", speaker))
         if others:
             raise UnauthorisedEvent(
                 f"source: {speaker[:64]!r} is bound to the provider {others[0][:64]!r}, and not to {provider[:64]!r}; "
                 "see watcher-sync provider binding list"
+            )
+        if not may_be_new:
+            raise UnauthorisedEvent(
+                f"source: {speaker[:64]!r} is not bound to the provider {provider[:64]!r}, which has another one; "
+                "see watcher-sync provider binding list, and list a further source in [handler_dcm] sources"
             )
 
     def _refuse(self, speaker: str, wrong: str) -> None:

@@ -89,7 +89,7 @@ what the API writes later, by PUT, wins over what events said of service type an
         choices=[
             ("off", "Any source may report on any instance and any provider."),
             ("warn", "What enforce refuses is applied, and the log says so, at most once a minute a source."),
-            ("bind", "A source that is bound to other providers only is refused."),
+            ("bind", "The first source of a provider is bound to it. Others are refused, unless sources lists them."),
             ("enforce", "Only what the option sources lists is allowed, under the service type of the instance."),
         ],
         help="""
@@ -97,7 +97,8 @@ Which source may report on the instances of which provider. What is refused goes
 
 With ``bind``, the first CloudEvents source that reports on an instance of a provider is bound to that provider. The
 binding is stored, and ``watcher-sync provider binding list`` shows it. A source may be bound to several providers. A
-further source that is not bound yet is bound to the provider, too. ``provider binding delete`` resets a binding.
+further source of the provider is refused, unless ``sources`` lists it; then it is bound, too. The agent of an instance
+may report on it. ``provider binding delete`` resets a binding.
 
 With ``enforce``, an instance without a provider takes no event: they wait until the API names the provider.
 
@@ -110,8 +111,8 @@ Related options: ``sources``.
         "sources",
         default={},
         help="""
-The sources that ``source_policy = enforce`` allows: the name of a provider as in ``provider_name``, a colon, and its
-CloudEvents sources, separated by spaces. For example
+The sources that ``source_policy = enforce`` allows, and ``bind`` beside the first one of a provider: the name of a
+provider as in ``provider_name``, a colon, and its CloudEvents sources, separated by spaces. For example
 ``kubevirt-sp: kubevirt.localhost dcm/agents/agent-1, acm-sp: dcm/providers/acm``.
 
 An agent that warns about a provider is a source of it. Where each provider has a NATS account, list the account.
@@ -279,7 +280,7 @@ class DcmHandler(Handler):
         if state is None:
             raise InvalidEvent(f"type: {event.type[:64]!r} tells no state; expected one of {', '.join(_STATES)}")
         data = read_health(event)
-        self._authorship.check(event, data.affected_provider, view)
+        self._authorship.check(event, data.affected_provider, view, warns=True)
         fields = {
             "name": data.affected_provider,
             "service_type": data.service_type,

@@ -160,7 +160,12 @@ def provider_of(event: Event) -> str:
 
 def agent_of(event: Event, name: str | None) -> str:
     """The agent that published the event: its name in the data, else the one in its CloudEvents source."""
-    return name or event.origin.lstrip("/").removeprefix(_AGENTS)
+    return name or agent_name_of(event.origin)
+
+
+def agent_name_of(source: str) -> str:
+    """The name of an agent in its CloudEvents source; other sources stay as they are."""
+    return source.lstrip("/").removeprefix(_AGENTS)
 
 
 def legacy_of(event: Event) -> Legacy | None:

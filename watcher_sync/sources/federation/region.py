@@ -15,7 +15,7 @@ import msgspec
 from keystoneauth1 import adapter, noauth, session
 from keystoneauth1.identity import v3
 
-from watcher_sync.client import Client, Forbidden, NotFound, UnexpectedResponse
+from watcher_sync.client import Client, Conflict, Forbidden, NotFound, UnexpectedResponse
 from watcher_sync.client.errors import OversizedAnswer
 from watcher_sync.client.transport import SuccessResponse, Transport
 from watcher_sync.sources.federation.options import RegionSettings
@@ -93,14 +93,14 @@ class Region:
         self._transport.forget_token()
 
     def ensure_topic(self) -> bool:
-        """Create the topic if there is none.
+        """Create the topic if there is none, or if other projects have several of the name.
 
         :returns: whether there is one; the account of a reader may not create it.
         :raises ClientError: the region does not answer, or refuses.
         """
         try:
             self.client.watch_topic(self._settings.topic)
-        except NotFound:
+        except (NotFound, Conflict):
             spec = {"description": "Followed by another installation.", "filters": [_EVERYTHING]}
             topic = {"name": self._settings.topic, "title": self._settings.topic, "spec": spec}
             try:

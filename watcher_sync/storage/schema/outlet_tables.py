@@ -165,12 +165,13 @@ def watch_topics(metadata: sa.MetaData) -> sa.Table:
         "watch_topics",
         metadata,
         sa.Column("id", sa.String(36), primary_key=True),
-        sa.Column("name", sa.String(255), nullable=False, unique=True),
-        sa.Column("project_id", sa.String(255)),
+        sa.Column("name", sa.String(255), nullable=False),
+        sa.Column("project_id", sa.String(255), nullable=False),
         sa.Column("title", sa.String(255), nullable=False),
         sa.Column("spec", JsonDocument(), nullable=False),
         sa.Column("created_at", UtcDateTime(), nullable=False),
-        sa.Index("ix_watch_topics_project", "project_id"),
+        sa.Index("ix_watch_topics_project", "project_id", "name", unique=True),
+        sa.Index("ix_watch_topics_name", "name"),
         **TABLE_OPTIONS,
     )
 

@@ -84,7 +84,7 @@ _NAME: schemas.Schema = {
     "minLength": 1,
     "maxLength": topics.MAX_NAME_LENGTH,
     "pattern": r"^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$",
-    "description": "Its name, unique over all projects; the last segment of its path.",
+    "description": "Its name, unique in its project; the last segment of its path.",
 }
 _TITLE: schemas.Schema = {"type": "string", "maxLength": topics.MAX_NAME_LENGTH, "pattern": r"^[^\u0000]*$"}
 

@@ -119,7 +119,7 @@ class TopicEvents:
                     {"type": "array", "items": bodies.EVENT}, "A page of events", headers=(MAX_PAGE_SIZE, EPOCH_HEADER)
                 )
             },
-            errors=(404, 410),
+            errors=(404, 409, 410),
             tag=TAG,
         )(self.read)
 

@@ -2,8 +2,9 @@
 """``/management/{version}/watchtopics``: watch topics in the dialect of Axway's agents.
 
 A topic belongs to the project of the token that created it. Members of the project and administrators delete it. To
-callers of other projects the topic does not exist (404). Its name is taken for all projects, because its path is.
-Agents put ``/apis`` before the path. The answers are the same.
+callers of other projects the topic does not exist (404), and its name is free. The path with a name means the topic of
+the caller's project. If several other projects have the name, who sees them uses the id in its place. Agents put
+``/apis`` before the path. The answers are the same.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from watcher_sync.exceptions import QuotaReached
 from watcher_sync.model.watch.resources import resource_kind
 from watcher_sync.model.watch.topics import ANY, InvalidTopic, TopicFilter, WatchTopic, parse
 from watcher_sync.watch.api import bodies
-from watcher_sync.watch.topic_rows import TopicExists, WatchTopics
+from watcher_sync.watch.topic_rows import SeveralTopics, TopicExists, WatchTopics
 from watcher_sync.wire.watch.topic_links import VERSIONS
 
 TAG = "watch topics"
@@ -64,14 +65,23 @@ class TopicStore:
         """The topic, if the policy allows the operation on it.
 
         :param version: the version of the dialect that the caller asks for.
-        :raises Problem: 404 when there is none or the caller may not see it; 403 when it may see it and do no more.
+        :raises Problem: 404 when there is none or the caller may not see it. 403 when it may see it and do no more. 409
+            when it sees several of this name, and none is of its project.
         """
-        topic = self.rows.find(name, known_version(version))
-        if topic is not None and call.context.may_on(call.rule, topic.project_id):
-            return topic
-        if topic is not None and call.context.may_on(_SHOW.name, topic.project_id):
-            raise call.context.refusal([call.rule])
-        raise not_found(f"watch topic {name}")
+        context = call.context
+
+        def may_see(project_id: str | None) -> bool:
+            return context.may_on(call.rule, project_id) or context.may_on(_SHOW.name, project_id)
+
+        try:
+            topic = self.rows.find(name, known_version(version), project_id=context.project_id, may_see=may_see)
+        except SeveralTopics as exc:
+            context.require_on(call.rule, None)  # who sees several projects and does no more gets 403
+            raise Problem(409, str(exc)) from None
+        if topic is None:
+            raise not_found(f"watch topic {name}")
+        context.require_on(call.rule, topic.project_id)
+        return topic
 
 
 class TopicCollection:
@@ -102,7 +112,7 @@ class TopicCollection:
     @operation(
         summary="Create a watch topic",
         description=f"The body is JSON, or YAML ({', '.join(bodies.YAML)}) of at most {bodies.MAX_YAML_BYTES} bytes. "
-        "The answer is 409 if a topic has the name, also one of another project.",
+        "The answer is 409 if the project has a topic of the name.",
         rule=_CREATE,
         body=Body({JSON: bodies.REQUEST}, default=JSON, raw=bodies.YAML),
         responses={201: Answer(bodies.TOPIC, "The topic", headers=("Location",))},
@@ -121,7 +131,7 @@ class TopicCollection:
         try:
             made = store.rows.create(topic, quota=store.quota)
         except TopicExists:
-            raise Problem(409, f"There is a watch topic of the name {topic.name!r}") from None
+            raise Problem(409, f"The project has a watch topic of the name {topic.name!r}") from None
         except QuotaReached as exc:
             raise Problem(403, f"Quota exceeded: {exc}", quota=exc.quota, used=exc.used) from None
         call.response.set_header("Location", made.self_link)
@@ -139,7 +149,7 @@ class TopicItem:
         rule=_SHOW,
         query=bodies.FIELDS,
         responses={200: Answer(bodies.TOPIC, "The topic")},
-        errors=(404,),
+        errors=(404, 409),
         tag=TAG,
     )
     def on_get(self, call: Call, version: str, name: str) -> None:
@@ -150,7 +160,7 @@ class TopicItem:
         summary="Delete a watch topic",
         rule=_DELETE,
         responses={204: Answer(None, "The topic is deleted")},
-        errors=(403, 404),
+        errors=(403, 404, 409),
         tag=TAG,
     )
     def on_delete(self, call: Call, version: str, name: str) -> None:

@@ -754,15 +754,15 @@ def _create_watch() -> None:
         "watch_topics",
         sa.Column("id", sa.String(length=36), nullable=False),
         sa.Column("name", sa.String(length=255), nullable=False),
-        sa.Column("project_id", sa.String(length=255)),
+        sa.Column("project_id", sa.String(length=255), nullable=False),
         sa.Column("title", sa.String(length=255), nullable=False),
         sa.Column("spec", JsonDocument(), nullable=False),
         sa.Column("created_at", UtcDateTime(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
-        sa.UniqueConstraint("name"),
         **_OPTIONS,
     )
-    op.create_index("ix_watch_topics_project", "watch_topics", ["project_id"])
+    op.create_index("ix_watch_topics_project", "watch_topics", ["project_id", "name"], unique=True)
+    op.create_index("ix_watch_topics_name", "watch_topics", ["name"])
     op.create_table(
         "watch_positions",
         sa.Column("topic_id", sa.String(length=36), nullable=False),
