@@ -145,7 +145,7 @@ def test_a_stream_is_live_through_a_proxy_that_compresses_all(
 
 def test_a_proxy_that_ends_silent_streams_disturbs_no_reader(proxied: Callable[..., Page], shared_cloud: Cloud) -> None:
     streams = Streams()
-    page = proxied(f"proxy_read_timeout 1s; {PLAIN}", wrap=streams, stream_heartbeat=60)
+    page = proxied(f"proxy_read_timeout 1s; {PLAIN}", wrap=streams, stream_heartbeat=10)
     page.open()
     wait_until(lambda: page.all(".connection.live") and page.all(".tile"), SECONDS, "the live page")
     page.run(WATCH)
