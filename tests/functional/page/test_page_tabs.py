@@ -146,6 +146,22 @@ def test_a_browser_without_locks_follows_the_journal_without_a_stream(
         assert streams.open == 0
 
 
+def test_a_page_whose_stream_is_refused_follows_the_journal_without_one(
+    streams: Streams, shared_cloud: Cloud, chromium_driver: WebDriver
+) -> None:
+    full = {"auth_strategy": "noauth", "max_streams": 0, "wrap": streams}
+    with served(shared_cloud.store, **full) as url, own_tab(chromium_driver) as driver:  # type: ignore[arg-type]
+        page = Page(driver, url)
+        page.open()
+        wait_until(lambda: live(page), SECONDS, "the live page")
+        shared_cloud.commit(shared_cloud.instance(next(iter(shared_cloud.instances)), vcpus=66))
+        seq = shared_cloud.cycle.model.generation
+        wait_until(lambda: page.all(f'li[data-seq="{seq}"]'), SECONDS, "the change")
+        wait_until(lambda: streams.asked >= 3, SECONDS, "the third request")
+        assert page.all(".connection.live")
+        assert 0 < streams.begun < streams.asked
+
+
 def test_windows_with_two_logins_show_each_only_its_own_changes(
     shared_cloud: Cloud, streams: Streams, chromium_driver: WebDriver
 ) -> None:

@@ -29,6 +29,7 @@ export class Stream {
     this.run = 0;
     this.failures = 0;
     this.isLive = false;
+    this.noneBefore = 0; // when a stream is tried again that the API refused
     this.wake = null;
     this.abort = null;
   }
@@ -93,9 +94,9 @@ export class Stream {
     }
   }
 
-  /** Follow a stream to its end; false: other tabs have all of them, or, without TLS, the browser has no locks. */
+  /** Follow a stream to its end; false: all are in use, or, without TLS, the browser has no locks. */
   async _isStreamed(run) {
-    for (let number = 1; navigator.locks && number <= STREAMS; number += 1) {
+    for (let number = 1; navigator.locks && Date.now() >= this.noneBefore && number <= STREAMS; number += 1) {
       const isMine = await navigator.locks.request(`watcher-sync-stream-${number}`, { ifAvailable: true }, async (lock) => {
         if (lock && run === this.run) await this._connect(run);
         return lock !== null;
@@ -131,6 +132,10 @@ export class Stream {
         cache: "no-store",
         signal: abort.signal,
       });
+      if (response.status === 429 || response.status === 503) {
+        this.noneBefore = Date.now() + LONGEST; // other browsers have all streams: ask
+        return;
+      }
       if (!response.ok) throw await problemOf(response);
       this._answered(response.headers.get("X-Watcher-Sync-Epoch"));
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
