@@ -37,6 +37,9 @@ import('/static/rate.js').then(({ byKind }) => done([byKind(rates, 100), byKind(
 """
 
 
+TYPED = "one.value = given[0]; one.dispatchEvent(new Event('input', {bubbles: true}))"
+
+
 @pytest.fixture
 def cloud(shared_cloud: Cloud) -> Cloud:
     """That of the module."""
@@ -93,12 +96,12 @@ def test_a_range_of_time_replaces_the_live_changes_until_it_is_ended(page: Page,
     entity_id = next(iter(cloud.instances))
     cloud.commit(cloud.instance(entity_id, vcpus=41))
     page.choose(".range summary")
-    page.on(".range [name=from]", "one.value = '2001-01-01T00:00:00'")
-    page.on(".range [name=to]", "one.value = '2001-01-02T00:00:00'")
+    page.on(".range [name=from]", TYPED, "2001-01-01T00:00:00")
+    page.on(".range [name=to]", TYPED, "2001-01-02T00:00:00")
     page.choose(".range button", "Show")
     page.wait_text(".range .note", "0 changes in the range")
     assert not page.all(".change")
-    page.on(".range [name=to]", "one.value = ''")
+    page.on(".range [name=to]", TYPED, "")
     page.choose(".range button", "Show")
     wait_until(lambda: page.all(".change") and not page.text(".range .note").startswith("0 "), 60, "the changes")
     cloud.commit(cloud.instance(entity_id, vcpus=42))

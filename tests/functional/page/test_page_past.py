@@ -211,7 +211,10 @@ def test_a_time_leads_to_the_moment_and_the_slider_has_times_and_marks(page: Pag
     page.wait_text(".as-of output", "#1", 60)
     page.choose(".as-of button", "Now")
     wait_until(lambda: "as_of=" not in page.run("return location.hash"), 60, "the present")
-    later = "one.value = given[0]; one.dispatchEvent(new Event('blur', {bubbles: true}))"
+    later = (
+        "one.value = given[0]; one.dispatchEvent(new Event('input', {bubbles: true}));"
+        "one.dispatchEvent(new FocusEvent('focusout', {bubbles: true}))"
+    )
     local = "const at = new Date(); return new Date(at - at.getTimezoneOffset() * 60000).toISOString().slice(0, 19)"
     page.on("#as-of-time", later, page.run(local))
     wait_until(lambda: "as_of=20" in page.run("return location.hash"), 60, "a time in the address")

@@ -82,10 +82,11 @@ def behind_nginx(api: httpx.Client, folder: Path) -> Iterator[tuple[httpx.Client
 
 
 @contextlib.contextmanager
-def nginx_with(server: str, folder: Path, client: httpx.Client) -> Iterator[None]:
+def nginx_with(server: str, folder: Path, client: httpx.Client, ready: str = "/v1") -> Iterator[None]:
     """Run nginx, from its first answer to the client on.
 
     :param server: what its ``conf.d`` has.
+    :param ready: the path that it answers with 200.
     """
     try:
         nginx = tool("nginx")
@@ -94,21 +95,29 @@ def nginx_with(server: str, folder: Path, client: httpx.Client) -> Iterator[None
     (folder / "example.conf").write_text(server)
     (folder / "nginx.conf").write_text(_NGINX_CONF.format(folder=folder, user=pwd.getpwuid(os.geteuid()).pw_name))
     command: list[str | Path] = [nginx, "-p", folder, "-e", "stderr", "-c", folder / "nginx.conf"]
-    with running(command, folder / "nginx.log", client):
+    with running(command, folder / "nginx.log", client, ready=ready):
         yield
 
 
 @contextlib.contextmanager
 def running(
-    command: Sequence[str | Path], log: Path, client: httpx.Client, environment: Mapping[str, str] = os.environ
+    command: Sequence[str | Path],
+    log: Path,
+    client: httpx.Client,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    ready: str = "/v1",
 ) -> Iterator[None]:
-    """Run a server, from its first answer to the client on."""
+    """Run a server, from its first answer to the client on.
+
+    :param ready: the path that it answers with 200.
+    """
     process = start(command, log, environment)
 
     def answers() -> bool:
         assert process.poll() is None, log.read_text()[-2000:]
         try:
-            return client.get("/v1").status_code == 200
+            return client.get(ready).status_code == 200
         except httpx.TransportError:
             return False
 

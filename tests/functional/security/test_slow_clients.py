@@ -52,6 +52,12 @@ class Proxy:
         made.setblocking(False)
         return made
 
+    def protocol(self, *offered: str) -> str | None:
+        """Which of these protocols the proxy chooses for a connection."""
+        self._trust.set_alpn_protocols(list(offered))
+        with ExitStack() as stack:
+            return self.connect(b"", stack).selected_alpn_protocol()
+
     def serves_beside(self, data: bytes, count: int) -> bool:
         """Whether ordinary requests, each on a new connection, are answered while so many slow ones are not."""
         with ExitStack() as stack:
@@ -159,6 +165,11 @@ def test_the_api_sees_the_client_the_host_and_the_scheme(serve: Callable[..., Pr
     origin = str(proxy.client.base_url).rstrip("/")
     assert proxy.ask(Origin=origin).status_code == 200
     assert proxy.ask(Origin=origin.replace("https", "http")).status_code == 403
+
+
+def test_the_proxy_has_http_2_for_browsers_and_http_1_1_for_others(serve: Callable[..., Proxy]) -> None:
+    proxy = serve()
+    assert (proxy.protocol("h2", "http/1.1"), proxy.protocol("http/1.1")) == ("h2", "http/1.1")
 
 
 def test_a_path_reaches_the_api_as_the_client_sent_it(serve: Callable[..., Proxy]) -> None:

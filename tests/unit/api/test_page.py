@@ -69,6 +69,19 @@ def test_the_page_has_no_inline_script_or_style_and_makes_no_markup_of_text(file
             )
 
 
+@pytest.mark.parametrize(
+    ("pattern", "places"),
+    [
+        (r"\.json\(\)", {"loading.js"}),  # it imports nothing, and shows a reason only
+        (r"JSON\.parse", {"exact.js", "api.js", "remembered.js"}),  # the last two read what the page stored
+        (r"DateTimeFormat|toLocale|getHours", {"format.js"}),
+    ],
+)
+def test_one_file_reads_json_and_one_writes_times(files, pattern, places):
+    own = {name: asset.data.decode() for name, asset in files.items() if (STATIC / name).is_file()}
+    assert {name for name, text in own.items() if re.search(pattern, text)} == places
+
+
 def test_the_libraries_are_those_of_the_manifest_and_have_their_licences_beside_them():
     manifest = json.loads((VENDOR / "manifest.json").read_text())
     there = {f.name for f in VENDOR.iterdir()}

@@ -67,6 +67,12 @@ def test_with_keystone_a_page_of_another_host_is_refused(keystone, problem, orig
         assert "page of another host" in problem(answer, 403)["detail"]
 
 
+def test_the_files_of_the_page_come_with_the_origin_that_a_browser_sends_for_a_module(client, problem):
+    page = {"Origin": "https://watcher.example"}
+    assert client.simulate_get("/static/app.js", headers=page).status_code == 200
+    assert "allowed_origins" in problem(client.simulate_get("/v1", headers=page), 403)["detail"]
+
+
 @pytest.mark.parametrize(("page", "foreign"), [("http://api.example", True), ("https://api.example", False)])
 def test_a_page_without_tls_is_foreign_to_an_api_with_tls(page, foreign):
     environ = {"HTTP_HOST": "api.example", "HTTP_ORIGIN": page, "wsgi.url_scheme": "https"}

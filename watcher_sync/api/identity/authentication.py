@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Authentication as WSGI middleware: tokens of Keystone, or requests from the loopback interface only.
+"""Authentication as WSGI middleware: tokens of Keystone, or loopback only.
 
-Without authentication (``auth_strategy = noauth``) the API refuses a request with 403, unless
+Without authentication (``noauth``) the API refuses a request with 403, unless
 
 * it comes from the loopback interface, and no proxy sends it for another machine,
 * its ``Host`` header names a loopback host, or one of ``[api] allowed_hosts``.
 
-With each strategy it refuses a request that
+Always it refuses a request that
 
 * names a host beyond ``[api] allowed_hosts``, if this option is set,
-* has an ``Origin`` header, the page that makes a request in a browser, of another host that is not one of
-  ``[api] allowed_origins``.
+* has an ``Origin``, the page that makes a request in a browser, of another host that is not one of
+  ``[api] allowed_origins``. Files of the page need none.
 
 So a web page cannot use the API by a name of its own (DNS rebinding). On the paths of agents, JWTs may count.
 Exempt paths have no check.
@@ -30,6 +30,7 @@ from watcher_sync.conf import outlet_watch
 
 _FORWARDING = ("HTTP_X_FORWARDED_FOR", "HTTP_X_REAL_IP", "HTTP_TRUE_CLIENT_IP", "HTTP_X_CLIENT_IP")
 _PORTS = {"http": "80", "https": "443"}
+_PUBLIC_FILES = "/static/"
 
 Wsgi = Callable[..., Iterable[bytes]]
 
@@ -115,8 +116,12 @@ class TrustedRequests:
         host = host_of(environ)
         if self._hosts and host not in self._hosts and not (self._local_only and is_loopback(host)):
             return "The request names a host that [api] allowed_hosts does not have"
-        if is_foreign_origin(environ, self._origins):
-            return "The request comes from a page of another host"
+        # A browser sends an Origin for the modules of its own page, too, and a proxy may have changed the Host.
+        if not environ.get("PATH_INFO", "").startswith(_PUBLIC_FILES) and is_foreign_origin(environ, self._origins):
+            return (
+                "The request comes from a page of another host, or a proxy changed its Host: let the proxy pass the "
+                "Host on, or name the page in [api] allowed_origins"
+            )
         return None
 
 

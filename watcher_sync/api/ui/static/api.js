@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The REST API: every request of the page goes through here. The token lives in this tab only.
+import { parse } from "./exact.js";
 
 const TOKEN = "watcher-sync-token";
 const SESSION = "watcher-sync-session";
@@ -61,15 +62,26 @@ export function headers(more = {}) {
   return sent ? { ...more, "X-Auth-Token": sent } : more;
 }
 
+/** The JSON of a response. What has none is not of the API: a proxy answered, or the answer was cut. */
+async function documentOf(response) {
+  try {
+    return parse(await response.text());
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    const type = response.headers.get("Content-Type") ?? "nothing";
+    throw new Problem(0, error instanceof SyntaxError ? `Another server than the API answered, with ${type}` : "The connection was cut");
+  }
+}
+
 /** What a response that is an error says, in one line. */
 export async function problemOf(response) {
   let document = null;
   try {
-    document = await response.json();
+    document = await documentOf(response);
   } catch {
     // Not ours, a proxy's.
   }
-  const detail = document?.detail || `${response.status} ${response.statusText}`;
+  const detail = document?.detail || `Status ${response.status} ${response.statusText}`.trim();
   return new Problem(response.status, detail, Number(response.headers.get("Retry-After")) || 0, document);
 }
 
@@ -114,13 +126,13 @@ async function sent(path, options) {
 /** POST or DELETE without a body; the answer's document, or null. */
 export async function send(method, path) {
   const response = await request(path, { method });
-  return response.status === 204 ? null : response.json();
+  return response.status === 204 ? null : documentOf(response);
 }
 
 /** A token for user and password; the request has no other token. */
 export async function logIn(credentials) {
   const sent = { Accept: "application/json", "Content-Type": "application/json" };
-  return (await request("v1/login", { method: "POST", headers: sent, body: JSON.stringify(credentials) })).json();
+  return documentOf(await request("v1/login", { method: "POST", headers: sent, body: JSON.stringify(credentials) }));
 }
 
 let described = null;
@@ -165,11 +177,11 @@ async function bounded(path) {
  */
 export async function get(path, { signal } = {}) {
   try {
-    return (await request(isDescribed ? await bounded(path) : path, { signal })).json();
+    return await documentOf(await request(isDescribed ? await bounded(path) : path, { signal }));
   } catch (problem) {
     const isLimit = problem instanceof Problem && problem.document?.errors?.some(({ pointer }) => pointer === "/limit");
     if (!isLimit) throw problem;
-    return (await request(await bounded(path), { signal })).json();
+    return documentOf(await request(await bounded(path), { signal }));
   }
 }
 

@@ -223,6 +223,7 @@ class App extends Component {
         <${LoggedIn} leave=${this.leave} />
         <${Theme} />
       </header>
+      ${state.kindsProblem && state.live.state !== "lost" && html`<div class="banner" role="alert"><p>The API does not say what it has: ${state.kindsProblem.message}. The page asks again.</p></div>`}
       ${locked ? html`<main id="main" class="alone" tabindex="-1">${this.login()}</main>` : html`${state.needsToken && this.login()}${this.content(opened, place, alarming)}`}`;
   }
 

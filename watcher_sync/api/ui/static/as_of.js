@@ -5,7 +5,7 @@ import { Problem, get, serverTime } from "./api.js";
 import { Component, html } from "./html.js";
 import { clock, number, when } from "./format.js";
 import { severity } from "./health.js";
-import { fromField, Time, toField } from "./times.js";
+import { MomentField, Time } from "./times.js";
 
 const SLIDING = 200;
 const PARTS = 4; // of the slider, between two times each
@@ -100,12 +100,15 @@ export class AsOf extends Component {
     this.go(String(this.state.head));
   };
 
+  enter = (moment) => {
+    this.entered = moment;
+  };
+
   /** When the field is left, or at Enter: a browser reports each part of a time that is typed. */
   choose = (event) => {
     if (event.type === "keydown" && event.key !== "Enter") return;
-    const { asOf, moment } = this.props;
-    const { value, defaultValue } = event.target;
-    if (value && value !== (asOf && moment?.time ? toField(moment.time) : defaultValue)) this.goToTime(fromField(value));
+    if (this.entered) this.goToTime(this.entered);
+    this.entered = "";
   };
 
   render({ asOf, moment, present, problem: unknown, changes, opened }, { oldest, head, ticks, at, problem }) {
@@ -119,8 +122,8 @@ export class AsOf extends Component {
             onInput=${this.slide} />
           ${ticks.length > 0 && html`<${Scale} ticks=${ticks} changes=${changes} opened=${opened} />`}</label>
         <output>${shown ? html`#${number(Number(shown))} ${moment && at === null && html`<${Time} value=${moment.time} />`}` : "now"}</output>
-        <label class="at">At <input type="datetime-local" id="as-of-time" step="1" value=${asOf && moment?.time ? toField(moment.time) : ""}
-          onBlur=${this.choose} onKeyDown=${this.choose} /></label>
+        <span class="at" onFocusOut=${this.choose} onKeyDown=${this.choose}><${MomentField} title="At" id="as-of-time"
+          value=${(asOf && moment?.time) || ""} onMoment=${this.enter} /></span>
         ${Object.entries(BACK).map(([title, minutes]) => html`<button key=${title} type="button" onClick=${() => this.back(minutes)}>${title}</button>`)}
         <button type="button" disabled=${!asOf} onClick=${this.end}>Now</button>
         ${asOf && present && html`<span class="note">This view shows the present.</span>`}

@@ -7,7 +7,7 @@ import { createRef, html, Pure, Trouble } from "./html.js";
 import { clock, deltaLines, number, shown, words } from "./format.js";
 import { severity } from "./health.js";
 import { rove, settleIn } from "./roving.js";
-import { fromField, relative } from "./times.js";
+import { MomentField, relative } from "./times.js";
 
 /** A uuid by its first group, as people say it; the whole is a pointer away. */
 const short = (id) => (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id) ? `${id.slice(0, 8)}…` : id);
@@ -128,11 +128,10 @@ export class Changes extends Pure {
 
   showRange = async (event) => {
     event.preventDefault();
-    const { from, to } = event.currentTarget.elements;
     const mine = (this.asked = {});
     const answer = { range: this.state.range, rangeProblem: null };
     try {
-      answer.range = await changesBetween(fromField(from.value), to.value ? fromField(to.value) : new Date().toISOString());
+      answer.range = await changesBetween(this.from, this.to || new Date().toISOString());
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
       answer.rangeProblem = problem;
@@ -172,8 +171,8 @@ export class Changes extends Pure {
     const { range, rangeProblem } = this.state;
     return html`<details class="range"><summary>Range of time</summary>
       <form onSubmit=${this.showRange}>
-        <label>From <input name="from" type="datetime-local" step="1" required /></label>
-        <label>to <input name="to" type="datetime-local" step="1" /></label>
+        <${MomentField} title="From" name="from" required onMoment=${(moment) => { this.from = moment; }} />
+        <${MomentField} title="to" name="to" onMoment=${(moment) => { this.to = moment; }} />
         <button type="submit">Show</button>
         <button type="button" disabled=${!range} onClick=${this.endRange}>Live</button>
       </form>

@@ -3,7 +3,8 @@
 // shows the entity as it was at a moment, a deleted one as it was before its deletion.
 import { Component, createRef, html, Pure, Trouble } from "./html.js";
 import { Problem, get, query } from "./api.js";
-import { clock, count, isTime, plain, words } from "./format.js";
+import { step } from "./exact.js";
+import { clock, count, isObject, isTime, plain, words } from "./format.js";
 import { health, hasHealth, HEALTHS, look } from "./health.js";
 import { History } from "./history.js";
 import { Refs } from "./names.js";
@@ -16,13 +17,13 @@ function Value({ kind, field, value, open, names }) {
   const reference = names?.reference(kind, field);
   if (reference && value?.length) return html`<${Refs} kind=${reference.kind} others=${reference.or_kinds} value=${value} names=${names} open=${open} />`;
   if (isTime(value)) return html`<${Time} value=${value} />`;
-  if (Array.isArray(value) && value.some((one) => one && typeof one === "object")) {
+  if (Array.isArray(value) && value.some((one) => Array.isArray(one) || isObject(one))) {
     return html`<ul class="list">${value.map((one, i) => html`<li key=${i}><${Value} field="" value=${one} /></li>`)}</ul>`;
   }
-  if (value && typeof value === "object" && !Array.isArray(value)) {
+  if (isObject(value)) {
     const entries = Object.entries(value);
     if (!entries.length) return "—";
-    return html`<span class="pairs">${entries.map(([k, v]) => html`<span key=${k}><i>${k}</i> ${v && typeof v === "object" ? html`<${Value} field="" value=${v} />` : plain(v)}</span>`)}</span>`;
+    return html`<span class="pairs">${entries.map(([k, v]) => html`<span key=${k}><i>${k}</i> ${Array.isArray(v) || isObject(v) ? html`<${Value} field="" value=${v} />` : plain(v)}</span>`)}</span>`;
   }
   const text = plain(value);
   const project = names?.project(field, value);
@@ -107,7 +108,7 @@ export class Entity extends Component {
     const end = { seq: row.seq, time: row.time, entity: null };
     this.setState({ end });
     try {
-      const entity = await get(`${this.props.path}/${encodeURIComponent(this.props.id)}?${query({ as_of: row.seq - 1 })}`);
+      const entity = await get(`${this.props.path}/${encodeURIComponent(this.props.id)}?${query({ as_of: step(row.seq, -1) })}`);
       if (this.state.end?.seq === row.seq) this.setState({ end: { ...end, entity } });
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
@@ -117,9 +118,9 @@ export class Entity extends Component {
   render({ kind, id, open, close, path, paths, names, named, watch, asOf, moment }, { entity: present, problem, gone, version, turn, latest, end }) {
     const past = gone && end;
     const entity = present ?? (past ? end.entity : null);
-    const then = asOf || (past ? String(end.seq - 1) : "");
+    const then = asOf || (past ? step(end.seq, -1) : "");
     const name = entity?.[names.fields[kind]];
-    const upto = asOf ? (moment?.seq ?? (Number(asOf) || 0)) : 0;
+    const upto = asOf ? (moment?.seq ?? (/^\d+$/.test(asOf) ? asOf : 0)) : 0;
     const missing = !paths[kind] && Object.keys(paths).length > 0;
     const how = entity && hasHealth(kind, entity) ? health(kind, entity) : null;
     return html`

@@ -3,6 +3,7 @@
 // for. A change while it is open asks for the first page again.
 import { Component, html, Pure, Trouble } from "./html.js";
 import { Problem, get, query } from "./api.js";
+import { step } from "./exact.js";
 import { deltaLines, number, shown, words } from "./format.js";
 import { Ref } from "./names.js";
 import { Time } from "./times.js";
@@ -55,7 +56,7 @@ export class History extends Component {
   async ask() {
     const { path, upto, onLatest } = this.props;
     const mine = (this.asked = {});
-    const page = await this.get(`${path}?${query({ sort: "-seq", values: "short", limit: ROWS, ...(upto && { marker: upto + 1 }) })}`);
+    const page = await this.get(`${path}?${query({ sort: "-seq", values: "short", limit: ROWS, ...(upto && { marker: step(upto, 1) }) })}`);
     if (!page || mine !== this.asked) return;
     const known = this.state.rows || [];
     const whole = new Map(known.map((row) => [row.seq, row])); // a value that was asked for stays
@@ -74,7 +75,7 @@ export class History extends Component {
   };
 
   whole = async (row) => {
-    const page = await this.get(`${this.props.path}?${query({ marker: row.seq - 1, limit: 1 })}`);
+    const page = await this.get(`${this.props.path}?${query({ marker: step(row.seq, -1), limit: 1 })}`);
     if (page) this.setState(({ rows }) => ({ rows: rows.map((one) => (one.seq === row.seq ? (page.history[0] ?? one) : one)) }));
   };
 

@@ -2,8 +2,11 @@
 // Templates. Whatever is put into one becomes a text node or an attribute's value, never markup.
 import { Component, Fragment, createRef, h, render } from "./preact.mjs";
 import htm from "./htm.module.js";
+import { Exact } from "./exact.js";
 
-export const html = htm.bind(h);
+const text = (child) => (child instanceof Exact ? child.text : child);
+
+export const html = htm.bind((type, properties, ...children) => h(type, properties, ...children.map(text)));
 export { Component, Fragment, createRef, render };
 
 /** What is wrong, in place of what would be there. That something is not for this reader is no error. */

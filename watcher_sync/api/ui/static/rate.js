@@ -2,7 +2,7 @@
 // Events a second over the last five minutes, drawn by uPlot. The figures are there as text as well.
 /* global uPlot */
 import { createRef, html, Component } from "./html.js";
-import { number } from "./format.js";
+import { number, shortClock } from "./format.js";
 import { WINDOW } from "./state.js";
 
 const HEIGHT = 104;
@@ -61,7 +61,6 @@ export class Rate extends Component {
     this.plot?.destroy();
     const font = "11px system-ui, sans-serif";
     const axis = { stroke: colour("--faint"), font, ticks: { show: false }, grid: { stroke: colour("--line"), width: 1 } };
-    const two = (n) => String(n).padStart(2, "0");
     const options = {
       width: this.box.current.clientWidth,
       height: HEIGHT,
@@ -70,7 +69,7 @@ export class Rate extends Component {
       cursor: { show: false },
       scales: { y: { range: (_, __, most) => [0, Math.max(4, (most || 0) * 1.15)] } },
       axes: [
-        { ...axis, size: 20, gap: 4, space: 80, values: (_, splits) => splits.map((s) => { const d = new Date(s * 1000); return `${two(d.getHours())}:${two(d.getMinutes())}`; }), incrs: [60, 120, 300] },
+        { ...axis, size: 20, gap: 4, space: 80, values: (_, splits) => splits.map((second) => shortClock(second * 1000)), incrs: [60, 120, 300] },
         { ...axis, size: 38, gap: 4, space: 24, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000] },
       ],
       series: [{}, { stroke: colour("--accent"), fill: colour("--accent-wash"), width: 1.25, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) }],

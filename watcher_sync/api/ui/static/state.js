@@ -29,6 +29,7 @@ export class State {
     this.moment = null; // its {seq, time}
     this.momentProblem = null;
     this.kinds = {};
+    this.kindsProblem = null;
     this.session = 0; // grows with every token
     this.login = null; // whether the API has a login; null: not known yet
     this.before = session(); // the names of the last login, for the next one
@@ -73,12 +74,11 @@ export class State {
 
   /** Begin; each part comes when it comes. */
   open() {
-    // A browser keeps a page that was left, and its connection would be one of the six that it has for a server.
-    window.addEventListener("pagehide", () => this.stream.pause());
-    window.addEventListener("pageshow", (event) => {
-      if (event.persisted && this.stream.since !== null) this.stream.restart();
+    // A page that was left is hidden, too; a browser may keep it with its connections.
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden) this._expire();
+      this.stream.restart();
     });
-    document.addEventListener("visibilitychange", () => document.hidden || this._expire());
     this._expire();
     this.askTopology();
     this._askKinds();
@@ -223,7 +223,7 @@ export class State {
       this.topologyOf = asOf;
       if (asOf) return;
       if (answer.seq < this.seq) this._askSoon(); // something happened while it was on its way
-      this.seq = Math.max(this.seq, answer.seq);
+      else this.seq = answer.seq;
     });
     this._painted = true;
     if (asked !== this._asked) return;
@@ -310,16 +310,12 @@ export class State {
   }
 
   async _askKinds() {
-    try {
-      const version = (await get("v1")).version;
+    await this._part("kinds", "v1", ({ version }) => {
       this.kinds = version.kinds;
       this.names.declare(version);
       this.login = version.links.some(({ rel }) => rel === "login");
-      this.changed();
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setTimeout(() => this._askKinds(), SOURCES);
-    }
+    });
+    if (this.kindsProblem) setTimeout(() => this._askKinds(), SOURCES);
   }
 
   async _part(name, path, take, ask = get) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entities of any kind in a table, with the filters of the API and of the command line.
 import { html, Pure } from "./html.js";
-import { isTime, plain } from "./format.js";
+import { isObject, isTime, plain } from "./format.js";
 import { health, hasHealth, HEALTHS, LOOKS } from "./health.js";
 import { Listing } from "./listing.js";
 import { Ref, Refs } from "./names.js";
@@ -52,7 +52,7 @@ export function Cell({ kind, field, value, names, open }) {
   const reference = names.reference(kind, field);
   if (reference && value?.length) return html`<${Refs} kind=${reference.kind} others=${reference.or_kinds} value=${value} names=${names} open=${open} most=${IDS} />`;
   if (isTime(value)) return html`<${Time} value=${value} />`;
-  if (value && typeof value === "object" && !Array.isArray(value)) return Object.keys(value).length ? html`<${Pairs} value=${value} />` : "—";
+  if (isObject(value)) return Object.keys(value).length ? html`<${Pairs} value=${value} />` : "—";
   const text = plain(value);
   const project = names.project(field, value);
   return /(^|_)(id|uid)$/.test(field) && text !== "—" ? html`<${Id} text=${text} name=${project} />` : text;
