@@ -4,8 +4,8 @@
 A request passes from outside in::
 
     envelope (request id, logs, headers)  ->  span (with [tracing] enabled)
-        ->  authentication (all paths but /healthcheck and /metrics)  ->  caller  ->  audit  ->  rate limits
-        ->  Falcon: validation, resource
+        ->  authentication (all paths but /healthcheck and /metrics)  ->  caller  ->  audit
+        ->  trusted proxies  ->  rate limits  ->  Falcon: validation, resource
 
 ``_MIDDLEWARES`` contains the functions that wrap the application in WSGI middlewares, outermost last.
 """
@@ -21,7 +21,7 @@ from oslo_config import cfg
 from oslo_policy import policy
 
 from watcher_sync.api.changes.cloud_events import WritableEvents
-from watcher_sync.api.edge import audit, healthcheck, late_database, metrics, rate_limits, spans
+from watcher_sync.api.edge import audit, healthcheck, late_database, metrics, proxies, rate_limits, spans
 from watcher_sync.api.edge.feed import Feed
 from watcher_sync.api.entities import provider_bindings, service_type_instances
 from watcher_sync.api.entities.changed_states import ChangedStateList
@@ -82,6 +82,7 @@ Wsgi = Callable[..., Iterable[bytes]]
 
 _MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (
     rate_limits.wrap,
+    proxies.wrap,
     audit.wrap,
     request_context.wrap,
     functools.partial(authentication.wrap, exempt={healthcheck.PATH: healthcheck.wrap, metrics.PATH: metrics.wrap}),
