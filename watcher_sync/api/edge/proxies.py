@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the trusted proxies of ``[api] trusted_proxies`` tell of a request: the address of its client."""
+"""What the trusted proxies of ``[api] trusted_proxies`` tell of a request: its client, and the path that they removed.
+
+A proxy that serves the API below a path, and removes it, says so in ``X-Forwarded-Prefix``. Then it is a part of
+``SCRIPT_NAME``, where WSGI has such a path, and the links of the answer begin with it.
+"""
 
 from __future__ import annotations
 
 import ipaddress
+import urllib.parse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -20,14 +25,27 @@ _PROXIES: Final = "watcher_sync.trusted_proxies"
 
 
 def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
-    """Tells the application which proxies are trusted."""
+    """Tells the application which proxies are trusted, and the path below which clients see it."""
     proxies = [ipaddress.ip_network(text) for text in conf.api.trusted_proxies]
 
     def wrapped(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         environ[_PROXIES] = proxies
+        environ["SCRIPT_NAME"] = _script_name(environ, proxies)
         return application(environ, start_response)
 
     return wrapped
+
+
+def _script_name(environ: Mapping[str, Any], proxies: Sequence[Network]) -> str:
+    """The path before those of the API, which begins with one slash: ``//name`` would be a host in a link.
+
+    Each proxy of a chain appends the path that it removed, after a comma.
+    """
+    path = str(environ.get("SCRIPT_NAME", ""))
+    if _is_trusted(str(environ.get("REMOTE_ADDR") or ""), proxies):
+        removed = str(environ.get("HTTP_X_FORWARDED_PREFIX", "")).split(",")
+        path = "/".join([*(urllib.parse.unquote(each.strip(), "latin-1") for each in removed), path])
+    return "".join(f"/{segment}" for segment in path.split("/") if segment not in ("", ".", ".."))
 
 
 def client_of(environ: Mapping[str, Any]) -> str:
