@@ -38,6 +38,7 @@ from watcher_sync.api.entities.writing import Quotas, WritableItem, WritableList
 from watcher_sync.api.http import envelope, openapi, problems, request_context
 from watcher_sync.api.http.operation import RequestMiddleware
 from watcher_sync.api.http.request_context import ContextFactory
+from watcher_sync.api.http.routing import Router
 from watcher_sync.api.http.rules import rules_of
 from watcher_sync.api.http.versions import LOGIN, OpenApi, Version1, Versions, release
 from watcher_sync.api.identity import authentication, login
@@ -145,7 +146,7 @@ def make_app(
     """Makes the Falcon application without the WSGI middlewares."""
     routes = make_routes(service, dispatcher, sync, grants)
     rules = rules_of(openapi.operations(routes))
-    app = falcon.App()
+    app = falcon.App(router=Router())
     plurals = [kind.plural for kind in service.kinds.values() if kind.name != vnf_instances.KIND]
     context_of = ContextFactory(service.conf, rules).of_environ
     app.add_middleware(RequestMiddleware(context_of, service.conf.api.max_body_bytes, plurals))

@@ -273,7 +273,10 @@ def operation(
             raise Problem(404, f"{request.path[:300]!r} does not exist in version {version}; it is new in {since}")
         check = checks[version]
         _require_acceptable(request, declared)
-        call = Call(request, response, context, _query(request, check), names[0], version)
+        query = _query(request, check)
+        if request.method == "HEAD" and "wait" in query:
+            query["wait"] = 0
+        call = Call(request, response, context, query, names[0], version)
         if check.declared.body is not None:
             call.body = read_body(request, check.declared.body, check.body)
         for value in params.values():
