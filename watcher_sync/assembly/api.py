@@ -4,8 +4,8 @@
 A request passes from outside in::
 
     envelope (request id, logs, headers)  ->  span (with [tracing] enabled)
-        ->  authentication (all paths but /healthcheck and /metrics)  ->  caller  ->  audit  ->  rate limits
-        ->  Falcon: validation, resource
+        ->  authentication (all paths but /healthcheck and /metrics)  ->  caller  ->  audit
+        ->  trusted proxies  ->  rate limits  ->  Falcon: validation, resource
 
 ``_MIDDLEWARES`` contains the functions that wrap the application in WSGI middlewares, outermost last.
 """
@@ -21,7 +21,7 @@ from oslo_config import cfg
 from oslo_policy import policy
 
 from watcher_sync.api.changes.cloud_events import WritableEvents
-from watcher_sync.api.edge import audit, healthcheck, late_database, metrics, rate_limits, spans
+from watcher_sync.api.edge import audit, healthcheck, late_database, metrics, proxies, rate_limits, spans
 from watcher_sync.api.edge.feed import Feed
 from watcher_sync.api.entities import provider_bindings, service_type_instances
 from watcher_sync.api.entities.changed_states import ChangedStateList
@@ -39,6 +39,7 @@ from watcher_sync.api.http import envelope, openapi, problems, request_context
 from watcher_sync.api.http.operation import RequestMiddleware
 from watcher_sync.api.http.policy_files import Policy
 from watcher_sync.api.http.request_context import ContextFactory
+from watcher_sync.api.http.routing import Router
 from watcher_sync.api.http.rules import rules_of
 from watcher_sync.api.http.versions import LOGIN, OpenApi, Version1, Versions, release
 from watcher_sync.api.identity import authentication, login
@@ -83,6 +84,7 @@ Wsgi = Callable[..., Iterable[bytes]]
 
 _MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (
     rate_limits.wrap,
+    proxies.wrap,
     audit.wrap,
     request_context.wrap,
     functools.partial(authentication.wrap, exempt={healthcheck.PATH: healthcheck.wrap, metrics.PATH: metrics.wrap}),
@@ -155,7 +157,7 @@ def make_app(
     """Makes the Falcon application without the WSGI middlewares."""
     routes = make_routes(service, dispatcher, sync, grants)
     rules = rules or rules_of(openapi.operations(routes))
-    app = falcon.App()
+    app = falcon.App(router=Router())
     plurals = [kind.plural for kind in service.kinds.values() if kind.name != vnf_instances.KIND]
     context_of = ContextFactory(service.conf, rules).of_environ
     app.add_middleware(RequestMiddleware(context_of, service.conf.api.max_body_bytes, plurals))

@@ -37,7 +37,7 @@ class EntityCalls(Reading):
         self._paths: dict[str, str] = {}
 
     def kinds(self) -> dict[str, str]:
-        """Kind -> path of its list. The client requests it once."""
+        """Kind -> path of its list, below the root of the service. The client requests it once."""
         if not self._paths:
             try:
                 version = self._get("/v1", dict[str, Any]).get("version")
@@ -46,7 +46,8 @@ class EntityCalls(Reading):
             kinds = version.get("kinds") if isinstance(version, dict) else None
             if not isinstance(kinds, dict):
                 raise UnexpectedResponse("what answers at /v1 is not this API")
-            self._paths = {str(name): str(path) for name, path in kinds.items()}
+            # A link may begin with the path of a proxy, which the root has, too.
+            self._paths = {str(name): f"/v1/{str(path).rpartition('/')[2]}" for name, path in kinds.items()}
         return dict(self._paths)
 
     def kind(self, name: str) -> str:

@@ -341,6 +341,9 @@ counts as such a proxy, too.
 A proxy of this list must append the address of its client to the header, or replace the header. Without the option, all
 clients behind a proxy share the limits of the address of the proxy.
 
+Links in answers begin with the path in ``X-Forwarded-Prefix``. A proxy of this list must set it to the path that it
+removes from requests, or clear it.
+
 Related options: ``login_failure_rate``, ``write_rate``, ``stream_rate``, ``max_streams_per_identity``.
 """,
     ),

@@ -77,7 +77,7 @@ class Form(Protocol):
     """Makes the document of an instance."""
 
     def __call__(
-        self, collection: Collection, row: dict[str, Any], hidden: Hidden, *, complete: bool
+        self, collection: Collection, call: Call, row: dict[str, Any], hidden: Hidden, *, complete: bool
     ) -> dict[str, Any]:
         """:param complete: with ``instantiatedVnfInfo``."""
 
@@ -97,7 +97,7 @@ def read_page(
     def shown(text: bytes) -> dict[str, Any] | None:
         row = msgspec.json.decode(text)
         complete = bool(wanted) or chosen.shows(sol003.NAME)
-        document = form(collection, row, request.hidden, complete=complete)
+        document = form(collection, call, row, request.hidden, complete=complete)
         return chosen.of(document) if all(each.matches(document) for each in wanted) else None
 
     rows: list[dict[str, Any]] = []
@@ -135,13 +135,15 @@ class VnfInstanceItem(WritableItem):
     def selected(self, row: dict[str, Any], call: Call, hidden: Hidden) -> dict[str, Any]:
         """Returns the chosen attributes. ``instantiatedVnfInfo`` is computed only if it is chosen."""
         chosen = selection_of(call, _names(self.collection))
-        return chosen.of(_document(self.collection, row, hidden, complete=chosen.shows(sol003.NAME)))
+        return chosen.of(_document(self.collection, call, row, hidden, complete=chosen.shows(sol003.NAME)))
 
 
-def _document(collection: Collection, row: dict[str, Any], hidden: Hidden, *, complete: bool) -> dict[str, Any]:
+def _document(
+    collection: Collection, call: Call, row: dict[str, Any], hidden: Hidden, *, complete: bool
+) -> dict[str, Any]:
     """An instance with its own fields and SOL003's attributes, with or without ``instantiatedVnfInfo``."""
     own = collection.selected(row, None, hidden)
-    document = {**own, **sol003.attributes(row)}
+    document = {**own, **sol003.attributes(row, call.link(f"/v1/{collection.kind.plural}", row["id"]))}
     if complete:
         document[sol003.NAME] = sol003.instantiated(row)
     return document

@@ -174,7 +174,7 @@ class OperationList:
         except Problem:
             self._operations.end(entity_id, lease.id, None, lease.token, FAILED)
             raise
-        call.response.set_header("Location", f"{call.request.path.rstrip('/')}/{lease.id}")
+        call.response.set_header("Location", call.link(None, lease.id))
         call.answer({**_running(lease), "secret": lease.secret}, 201)
 
 

@@ -209,10 +209,11 @@ class WritableVnfInstance(WritableKind):
         """The schema of the instance's own fields, and of SOL003's."""
         return item_schema(kind)
 
-    def document(self, kind: Kind, entity: Entity) -> dict[str, Any]:
+    def document(self, call: Call, kind: Kind, entity: Entity) -> dict[str, Any]:
         """Returns the instance's own fields, and SOL003's."""
         own = kind.to_json(entity)
-        return {**own, **sol003.attributes(own), sol003.NAME: sol003.instantiated(own)}
+        link = call.link(f"/v1/{kind.plural}", entity.id)
+        return {**own, **sol003.attributes(own, link), sol003.NAME: sol003.instantiated(own)}
 
     @contextlib.contextmanager
     def _leased(self, call: Call, entity_id: str, *, deletes: bool) -> Iterator[tuple[int, Proof]]:

@@ -102,16 +102,16 @@ ATTRIBUTES: dict[str, Schema] = {
 """The attributes of VnfInstance beside the instance's own fields, and their schemas."""
 
 
-def attributes(row: Mapping[str, Any], path: str = "/v1/vnf_instances") -> dict[str, Any]:
+def attributes(row: Mapping[str, Any], link: str) -> dict[str, Any]:
     """Computes the attributes of one instance that are not complex: without ``instantiatedVnfInfo``.
 
     :param row: the fields of the instance.
-    :param path: of the list that the link of the instance is below.
+    :param link: to the instance.
     """
     return {
         **{name: row[field] for name, field in FIELDS.items() if row[field] is not None},
         "instantiationState": "INSTANTIATED",
-        "_links": {"self": {"href": f"{path}/{row['id']}"}},
+        "_links": {"self": {"href": link}},
     }
 
 

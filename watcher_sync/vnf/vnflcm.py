@@ -64,7 +64,7 @@ class VnfLcmList:
         if marker is not None:
             given = [(n, ",".join(v) if isinstance(v, list) else v) for n, v in asked.items() if n != _MARKER]
             query = urllib.parse.urlencode([*given, (_MARKER, marker)])
-            call.response.append_header("Link", f'<{call.request.path}?{query}>; rel="next"')
+            call.response.append_header("Link", f'<{call.link()}?{query}>; rel="next"')
         call.answer(rows)
 
 
@@ -86,11 +86,13 @@ class VnfLcmItem(EntityItem):
     def selected(self, row: dict[str, Any], call: Call, hidden: Hidden) -> dict[str, Any]:
         """Returns the chosen attributes of SOL003."""
         call.response.set_header("Version", VERSION)
-        return selection_of(call, _NAMES).of(_document(self.collection, row, hidden, complete=True))
+        return selection_of(call, _NAMES).of(_document(self.collection, call, row, hidden, complete=True))
 
 
-def _document(collection: Collection, row: dict[str, Any], hidden: Hidden, *, complete: bool) -> dict[str, Any]:
-    document = {"id": row["id"], **sol003.attributes(row, PATH)}
+def _document(
+    collection: Collection, call: Call, row: dict[str, Any], hidden: Hidden, *, complete: bool
+) -> dict[str, Any]:
+    document = {"id": row["id"], **sol003.attributes(row, call.link(PATH, row["id"]))}
     return {**document, sol003.NAME: sol003.instantiated(row)} if complete else document
 
 

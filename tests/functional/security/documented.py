@@ -19,6 +19,12 @@ def configuration(page: str, section: str) -> str:
     return next(textwrap.dedent(block) for block in blocks if f"[{section}]" in block)
 
 
+def block(page: str, first: str) -> str:
+    """The code of a page from a line that contains a text to the next line with a brace alone."""
+    text = (DOCUMENTATION / page).read_text()
+    return text[text.index(first) :].partition("\n    }\n")[0] + "\n}\n"
+
+
 def commands(page: str, program: str) -> list[list[str]]:
     """The command lines of a page that begin with a program."""
     lines = (line.strip() for line in (DOCUMENTATION / page).read_text().splitlines())

@@ -42,16 +42,17 @@ http {{
 
 
 @contextlib.contextmanager
-def documented_api(config: Path, *options: str) -> Iterator[httpx.Client]:
+def documented_api(config: Path, *options: str, below: str = "") -> Iterator[httpx.Client]:
     """Serve with a configuration file. Only the port of the documented command is another one.
 
     :param options: more of the command.
+    :param below: the path before those of the API, which the environment names.
     """
     (words,) = documented.commands("admin/api.rst", "gunicorn")
     port = free_port()
     command: list[str | Path] = [BIN / "gunicorn", *(word.replace(":8790", f":{port}") for word in words[1:]), *options]
     environment = {**os.environ, "OS_WATCHER_SYNC_CONFIG_FILES": str(config)}
-    client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=deadline(30))
+    client = httpx.Client(base_url=f"http://127.0.0.1:{port}{below}", timeout=deadline(30))
     with client, running(command, config.with_name("api.log"), client, environment):
         yield client
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests whose body is large, malformed or not read: under gunicorn as documented, and under watcher-sync-api."""
+"""Bodies that are large, malformed, not read or not sent: under gunicorn as documented, and under watcher-sync-api."""
 
 from __future__ import annotations
 
@@ -71,16 +71,16 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Api]]:
         yield started
 
 
-def head(path: str, *fields: str, length: int | None = None) -> bytes:
-    lines = [f"POST {path} HTTP/1.1", "Host: localhost", "Authorization: Bearer bad", *fields]
+def head(path: str, *fields: str, length: int | None = None, method: str = "POST") -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Authorization: Bearer bad", *fields]
     if length is not None:
         lines.append(f"Content-Length: {length}")
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-def answer_of(connection: socket.socket) -> tuple[http.client.HTTPResponse, bytes]:
+def answer_of(connection: socket.socket, method: str = "POST") -> tuple[http.client.HTTPResponse, bytes]:
     """The next answer on a connection."""
-    answer = http.client.HTTPResponse(connection, method="POST")
+    answer = http.client.HTTPResponse(connection, method=method)
     answer.begin()
     return answer, answer.read()
 
@@ -243,3 +243,22 @@ def test_a_client_that_goes_in_the_middle_of_its_body_leaves_no_traceback(serve:
         with suppress(ConnectionError, http.client.HTTPException):
             assert answer_of(connection)[0].status == 400
     assert not any("Traceback" in line for line in api.log_lines())
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_connection_has_the_next_answer_after_that_to_a_head(serve: Callable[[str], Api], server: str) -> None:
+    api = serve(server)
+    connection = api.connect()
+    stream = "Accept: text/event-stream"
+    for path, status, *fields in (("/v1", 200), ("/v1/events", 200, stream), ("/none", 404), (TOPICS, 401)):
+        seen = {}
+        for method in ("HEAD",) if fields else ("HEAD", "GET"):
+            connection.sendall(head(path, *fields, method=method))
+            answer, body = answer_of(connection, method)
+            assert (answer.status, bool(body)) == (status, method == "GET"), path
+            seen[method] = answer.headers["Content-Length"]
+            if answer.will_close:
+                assert connection.recv(1) == b"", "a clean end"
+                connection = api.connect()
+        assert fields or seen["HEAD"] == seen["GET"] != "0", path
+    assert answer.will_close is (server != "gunicorn")

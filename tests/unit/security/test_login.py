@@ -20,7 +20,7 @@ backend.init_backend(backend.BackendType.THREADING)
 
 from tests.unit.api.conftest import Client  # noqa: E402
 from tests.waiting import deadline, wait_until  # noqa: E402
-from watcher_sync.api.edge.rate_limits import client_address  # noqa: E402
+from watcher_sync.api.edge.proxies import client_address  # noqa: E402
 from watcher_sync.api.identity import login  # noqa: E402
 from watcher_sync.api.identity.login import Credentials, KeystoneAddress, KeystoneFailed, Login  # noqa: E402
 from watcher_sync.api.ui.login import MAX_BODY_BYTES, MAX_CONCURRENT  # noqa: E402

@@ -14,28 +14,22 @@ workers. A process remembers the last :data:`MAX_IDENTITIES` identities.
 from __future__ import annotations
 
 import collections
-import ipaddress
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from oslo_config import cfg
 
+from watcher_sync.api.edge.proxies import client_of
 from watcher_sync.api.http.problems import Problem, wsgi_answer
-from watcher_sync.conf.networks import Network
 
 MAX_IDENTITIES = 10_000
 
 Wsgi = Callable[..., Iterable[bytes]]
 
 Identity = tuple[str, ...]
-
-_IPV6_PREFIX: Final = 64
-"""One client has all addresses of such a network."""
-
-_PROXIES: Final = "watcher_sync.trusted_proxies"
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -113,12 +107,10 @@ class RateLimits:
     ) -> None:
         self._application = application
         settings = conf.api
-        self._proxies = [ipaddress.ip_network(text) for text in settings.trusted_proxies]
         self._writes = TokenBuckets(settings.write_rate, settings.write_burst, monotonic=monotonic)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """WSGI."""
-        environ[_PROXIES] = self._proxies
         if environ["REQUEST_METHOD"] not in _READS:
             try:
                 self._writes.charge(identity_of(environ), "writes")
@@ -127,50 +119,3 @@ class RateLimits:
                 start_response(status, headers)
                 return [body]
         return self._application(environ, start_response)
-
-
-def client_of(environ: Mapping[str, Any]) -> str:
-    """The address of the client of a request; without the middleware no proxy is trusted."""
-    return client_address(environ, environ.get(_PROXIES, ()))
-
-
-def client_address(environ: Mapping[str, Any], proxies: Sequence[Network]) -> str:
-    """The address of the client; of IPv6 its network of 64 bits; empty for a Unix socket.
-
-    Each proxy appends the address of its own client to ``X-Forwarded-For``. So the header is read from its end, while
-    the address before is that of a trusted proxy. What a client sent in the header itself has no effect.
-
-    :param proxies: networks of proxies whose ``X-Forwarded-For`` counts.
-    """
-    address = str(environ.get("REMOTE_ADDR") or "")
-    for before in reversed(str(environ.get("HTTP_X_FORWARDED_FOR", "")).split(",")):
-        if not (_is_trusted(address, proxies) and before.strip()):
-            break
-        address = before.strip()
-    return _grouped(address)
-
-
-def _is_trusted(address: str, proxies: Sequence[Network]) -> bool:
-    if not address:
-        return bool(proxies)
-    found = _parsed(address)
-    return found is not None and any(found in network for network in proxies)
-
-
-def _grouped(address: str) -> str:
-    found = _parsed(address)
-    if found is None:
-        return address[:100]
-    if found.version == 6:
-        return str(ipaddress.IPv6Network((found, _IPV6_PREFIX), strict=False))
-    return str(found)
-
-
-def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An address, also with brackets; an IPv4 address in the form of IPv6 as IPv4."""
-    try:
-        found = ipaddress.ip_address(text.strip("[]"))
-    except ValueError:
-        return None
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return mapped or found

@@ -168,7 +168,7 @@ class WritableKind(abc.ABC):
         """The schema of the entity in answers."""
         return schemas.entity_schema(kind)
 
-    def document(self, kind: Kind, entity: Entity) -> dict[str, Any]:
+    def document(self, call: Call, kind: Kind, entity: Entity) -> dict[str, Any]:
         """Returns the entity as in answers, without its seq."""
         return kind.to_json(entity)
 
@@ -226,7 +226,7 @@ class WritableList(EntityList):
                 raise Problem(409, f"{kind.name} {entity_id} exists already")
             replaces = call.query.get("replace", False)
             entity = put(cycle, kind, entity_id, values, self._writable, deleted, replaces=replaces)
-        call.response.set_header("Location", f"{call.request.path.rstrip('/')}/{entity_id}")
+        call.response.set_header("Location", call.link(None, entity_id))
         answer(call, kind, entity, self._writable, 201)
 
 
@@ -356,7 +356,7 @@ def put(
 def answer(call: Call, kind: Kind, entity: Entity, writable: WritableKind, status: int) -> None:
     """Answers with the entity and its ETag."""
     call.response.set_header("ETag", etags.of(kind, entity.seq))
-    document = seen(writable.document(kind, entity), call.context.hidden(kind))
+    document = seen(writable.document(call, kind, entity), call.context.hidden(kind))
     call.answer({**document, "seq": entity.seq}, status)
 
 

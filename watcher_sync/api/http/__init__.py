@@ -12,6 +12,7 @@
 ``problems``         Answers every error with problem details (RFC 9457)
 ``request_context``  The caller of one request, and what the policy allows it
 ``request_input``    The input of a request with a body: an unread rest is discarded before the answer
+``routing``          HEAD on every path that has GET
 ``rules``            The rules of the policy: the roles of OpenStack's secure RBAC, and those of the operations
 ``schemas``          JSON Schemas (draft 2020-12) of entities, journal rows and pages
 ``validation``       Validates documents against JSON Schemas, and names the wrong fields

@@ -92,6 +92,7 @@ class _Envelope:
         )[:_MAX_PATH_LENGTH]
         self._began = time.monotonic()
         self._status = "500"
+        self.has_body = environ.get("REQUEST_METHOD") != "HEAD"
         self.size = 0
         given = environ.get("HTTP_X_OPENSTACK_REQUEST_ID", "")
         environ.pop(GLOBAL_REQUEST_ID, None)
@@ -141,6 +142,8 @@ class _LoggedBody:
     def __iter__(self) -> Iterator[bytes]:
         for chunk in self._chunks:
             if self._envelope is not None:
+                if not self._envelope.has_body:
+                    return  # the status and the headers are known: WSGI has them before the first chunk
                 self._envelope.size += len(chunk)
             yield chunk
 

@@ -71,7 +71,8 @@ def document(routes: Iterable[Route], release: str, version: Version = NEWEST, *
             "version": release,
             "summary": "One live, ordered, persisted model of a cloud",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
-            "description": f"The operations under /v1 as a request with {HEADER}: {SERVICE_TYPE} {version} has them.",
+            "description": f"The operations under /v1 as a request with {HEADER}: {SERVICE_TYPE} {version} has them. "
+            "A path with GET has HEAD, too: the same answer without its body.",
         },
         "x-microversion": str(version),
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",

@@ -52,6 +52,9 @@ _APIS = "/apis"
 _HIDDEN_SLASH = "\ufdd0"
 """Replaces a slash. It is no character of any text (a noncharacter of Unicode)."""
 
+_OF_PATHS = "/:@!$&'()*+,;=~"
+"""What a path has beside letters, digits and percent-encoded bytes (RFC 3986, 3.3)."""
+
 REPEATS = "x-repeats"
 """Member of the schema of a parameter: a request may have it several times, once for each entry of the array."""
 
@@ -153,6 +156,17 @@ class Call(msgspec.Struct):
         self.response.content_type = JSON
         self.response.data = msgspec.json.encode(document)
 
+    def link(self, path: str | None = None, *segments: str) -> str:
+        """The link to a path of the API. Every link of every answer is made here.
+
+        It is a path without scheme and host (RFC 3986, 4.2), and begins with the path below which the API is served.
+
+        :param path: a path of the API, not percent-encoded; None: that of this request.
+        :param segments: what follows it, such as an id, which may have any character.
+        """
+        way = self.request.root_path + (self.request.path if path is None else path).rstrip("/")
+        return "/".join([urllib.parse.quote(way, _OF_PATHS), *(urllib.parse.quote(each, "") for each in segments)])
+
     def next_page(self, marker: str | int | None) -> dict[str, Any]:
         """``next_marker`` and ``next`` of a page; ``next`` is this request with another marker."""
         if marker is None:
@@ -161,7 +175,7 @@ class Call(msgspec.Struct):
         given = [pair for name, value in self.query.items() if name != "marker" for pair in _pairs(name, value)]
         return {
             "next_marker": text,
-            "next": f"{self.request.path}?{urllib.parse.urlencode([*given, ('marker', text)])}",
+            "next": f"{self.link()}?{urllib.parse.urlencode([*given, ('marker', text)])}",
         }
 
     def answer_page(
@@ -259,7 +273,10 @@ def operation(
             raise Problem(404, f"{request.path[:300]!r} does not exist in version {version}; it is new in {since}")
         check = checks[version]
         _require_acceptable(request, declared)
-        call = Call(request, response, context, _query(request, check), names[0], version)
+        query = _query(request, check)
+        if request.method == "HEAD" and "wait" in query:
+            query["wait"] = 0
+        call = Call(request, response, context, query, names[0], version)
         if check.declared.body is not None:
             call.body = read_body(request, check.declared.body, check.body)
         for value in params.values():

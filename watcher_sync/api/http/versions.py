@@ -75,18 +75,18 @@ def release() -> str:
     return importlib.metadata.version("watcher-sync")
 
 
-def _version(kinds: Mapping[str, Kind], *, has_login: bool) -> dict[str, Any]:
-    login = [{"rel": "login", "href": LOGIN}] if has_login else []
+def _version(kinds: Mapping[str, Kind], call: Call, *, has_login: bool) -> dict[str, Any]:
+    links = {"self": "/v1", "describedby": "/openapi.json", **({"login": LOGIN} if has_login else {})}
     return {
         "id": "v1",
         "status": "CURRENT",
         "min_version": str(OLDEST),
         "max_version": str(NEWEST),
         "release": release(),
-        "kinds": {name: f"/v1/{kind.plural}" for name, kind in kinds.items()},
+        "kinds": {name: call.link(f"/v1/{kind.plural}") for name, kind in kinds.items()},
         "names": {name: kind.title_field for name, kind in kinds.items() if kind.title_field is not None},
         "references": {name: reference_documents(kind) for name, kind in kinds.items() if kind.references},
-        "links": [{"rel": "self", "href": "/v1"}, {"rel": "describedby", "href": "/openapi.json"}, *login],
+        "links": [{"rel": name, "href": call.link(path)} for name, path in links.items()],
     }
 
 
@@ -98,7 +98,12 @@ class Versions:
 
         :param has_login: whether the API offers a login.
         """
-        self.document = {"versions": [_version(kinds, has_login=has_login)]}
+        self._kinds = kinds
+        self._has_login = has_login
+
+    def answer(self, call: Call) -> None:
+        """Answers with all versions."""
+        call.answer({"versions": [_version(self._kinds, call, has_login=self._has_login)]})
 
     @operation(
         summary="List the versions of the API",
@@ -108,14 +113,15 @@ class Versions:
     )
     def on_get(self, call: Call) -> None:
         """Answers with all versions."""
-        call.answer(self.document)
+        self.answer(call)
 
 
 class Version1:
     """``/v1``: version 1 of the API, with the paths, names and references of the kinds."""
 
     def __init__(self, kinds: Mapping[str, Kind], *, has_login: bool = False) -> None:
-        self._version = _version(kinds, has_login=has_login)
+        self._kinds = kinds
+        self._has_login = has_login
 
     @operation(
         summary="Show version 1 of the API",
@@ -127,14 +133,14 @@ class Version1:
     )
     def on_get(self, call: Call) -> None:
         """Answers with this version."""
-        call.answer({"version": self._version})
+        call.answer({"version": _version(self._kinds, call, has_login=self._has_login)})
 
 
 class OpenApi:
     """``/openapi.json``: the OpenAPI document."""
 
     def __init__(self) -> None:
-        self._documents: dict[Version, bytes] = {}
+        self._documents: dict[Version, dict[str, msgspec.Raw]] = {}
 
     def describe(self, document: Callable[[Version], dict[str, Any]]) -> None:
         """Makes the documents. The application calls it when all routes are known.
@@ -142,7 +148,8 @@ class OpenApi:
         :param document: makes that of a microversion.
         """
         for version in map(parse_version_string, VERSIONS):
-            self._documents[version] = msgspec.json.encode(document(version))
+            members = document(version)
+            self._documents[version] = {name: msgspec.Raw(msgspec.json.encode(members[name])) for name in members}
 
     @operation(
         summary="Show this document",
@@ -152,5 +159,4 @@ class OpenApi:
     )
     def on_get(self, call: Call) -> None:
         """Answers with the document of the request's version, which was generated at the start."""
-        call.response.content_type = "application/json"
-        call.response.data = self._documents[call.version]
+        call.answer({**self._documents[call.version], "servers": [{"url": call.link("/") or "/"}]})

@@ -15,7 +15,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Final
 
-from watcher_sync.api.edge.rate_limits import TokenBuckets, client_of
+from watcher_sync.api.edge.proxies import client_of
+from watcher_sync.api.edge.rate_limits import TokenBuckets
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.bodies import Body
 from watcher_sync.api.http.envelope import note_actor

@@ -119,7 +119,7 @@ class Root:
     def on_get(self, call: Call) -> None:
         """Answers with the page, unless the request prefers JSON."""
         if call.request.client_prefers((MEDIA_TYPES["html"], JSON)) == JSON:
-            call.answer(self._versions.document)
+            self._versions.answer(call)
         else:
             _send(call, self._index)
 

@@ -44,12 +44,7 @@ class SchemaList:
 
     def __init__(self, kinds: Kinds) -> None:
         self._schemas = [
-            {
-                "format": name,
-                "kind": kind.name,
-                "content_type": CONTENT_TYPES[name],
-                "href": address_of(name, kind),
-            }
+            ({"format": name, "kind": kind.name, "content_type": CONTENT_TYPES[name]}, address_of(name, kind))
             for name in FORMATS
             for kind in kinds.values()
         ]
@@ -62,7 +57,7 @@ class SchemaList:
     )
     def on_get(self, call: Call) -> None:
         """Answers with all schemas, by format and kind."""
-        call.answer({"schemas": self._schemas})
+        call.answer({"schemas": [{**entry, "href": call.link(path)} for entry, path in self._schemas]})
 
 
 class SchemaItem:

@@ -134,7 +134,7 @@ class TopicCollection:
             raise Problem(409, f"The project has a watch topic of the name {topic.name!r}") from None
         except QuotaReached as exc:
             raise Problem(403, f"Quota exceeded: {exc}", quota=exc.quota, used=exc.used) from None
-        call.response.set_header("Location", made.self_link)
+        call.response.set_header("Location", call.link(made.self_link))
         call.answer(made.document(), 201)
 
 

@@ -13,7 +13,6 @@ import datetime
 import uuid
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote
 
 import falcon
 import msgspec
@@ -160,7 +159,7 @@ class InstanceSubscriptions:
             raise Problem(409, f"The instance has a subscription of the name {name!r}") from None
         except QuotaReached as exc:
             raise Problem(403, f"Quota exceeded: {exc}", quota=exc.quota, used=exc.used) from None
-        call.response.set_header("Location", f"{call.request.path.rstrip('/')}/{quote(subscription.name, safe='')}")
+        call.response.set_header("Location", call.link(None, subscription.name))
         call.answer(_stored(store, call, subscription), 201)
 
     def _view(self, connection: Any) -> TableModel:

@@ -311,6 +311,8 @@ export class State {
 
   async _askKinds() {
     await this._part("kinds", "v1", ({ version }) => {
+      // A link may begin with the path of a proxy. What the page asks for is below its own address.
+      for (const kind in version.kinds) version.kinds[kind] = version.kinds[kind].replace(/^.*(?=\/v1\/)/, "");
       this.kinds = version.kinds;
       this.names.declare(version);
       this.login = version.links.some(({ rel }) => rel === "login");
