@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+import msgspec
+
 from watcher_sync.model.kubernetes import Pod, Workload
 
 Hidden = Mapping[str, tuple[str, ...]]
@@ -66,9 +68,14 @@ def seen_delta(delta: Mapping[str, tuple[Any, Any]], hidden: Hidden) -> dict[str
         members = hidden.get(name)
         if members is None:
             found[name] = (old, new)
-        elif members and (was := _without(old, members)) != (now := _without(new, members)):
+        elif members and (was := _without(decoded(old), members)) != (now := _without(decoded(new), members)):
             found[name] = (was, now)
     return found
+
+
+def decoded(value: Any) -> Any:
+    """A value of a delta that may still be JSON."""
+    return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
 
 
 def _without(value: Any, members: tuple[str, ...]) -> Any:

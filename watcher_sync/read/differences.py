@@ -15,14 +15,17 @@ import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.model import Key, differ
+from watcher_sync.model.visibility import decoded
 from watcher_sync.read.row_entities import values_at
 from watcher_sync.storage.database.pages import MAX_PAGE_BYTES
-from watcher_sync.storage.database.types import json_text
 from watcher_sync.storage.schema.tables import Tables
-from watcher_sync.storage.writing.journal import JournalRow, is_of_kind
+from watcher_sync.storage.writing.journal import JournalRow, is_of_kind, journal_page
 
 _CHUNK_ROWS: Final = 100
 """Rows of an entity that are read at once."""
+_CHUNK_BYTES: Final = 1_048_576
+
+_encode: Final = msgspec.json.Encoder().encode
 
 Shown = Callable[[JournalRow], JournalRow | None]
 """A row as the reader sees it; None: it sees nothing of it."""
@@ -37,8 +40,8 @@ class EntityDifference(msgspec.Struct, frozen=True):
     """Its name at the later moment, or before its deletion."""
     change: str
     """created, updated or deleted."""
-    fields: dict[str, tuple[Any, Any]]
-    """Field -> (old, new), of the fields that differ."""
+    fields: msgspec.Raw
+    """Field -> [old, new], of the fields that differ, as JSON."""
     seq: int
     """Its last change between the moments."""
 
@@ -87,41 +90,41 @@ def read_differences(
         where.append(sa.or_(t.kind > after[0], sa.and_(t.kind == after[0], t.entity_id > after[1])))
     query = sa.select(t.kind, t.entity_id).where(*where).distinct().order_by(t.kind, t.entity_id).limit(limit + 1)
     keys: list[Key] = [(row[0], row[1]) for row in connection.execute(query)]
-    sums: dict[Key, _Sum] = {}
+    names = {
+        name: (each.name_field,) for name, each in kinds.items() if each.name_field is not None and name not in unnamed
+    }
+    found: list[tuple[JournalRow, str, msgspec.Raw]] = []
     size, last = 0, keys[limit - 1] if len(keys) > limit else None
     for number, key in enumerate(keys[:limit]):
-        found = _Sum()
+        summed = _Sum()
         for row in _rows(connection, tables, key, since, upto):
             if (seen := shown(row)) is not None:
-                found.add(seen)
-        if found.change is not None:
-            sums[key] = found
-            size += found.size()
+                summed.add(seen)
+        delta = summed.delta
+        if (change := summed.change(delta)) is not None:
+            found.append((_with_only(summed.last, names.get(key[0], ())), change, msgspec.Raw(_encode(delta))))
+            size += len(found[-1][2])
         if size >= MAX_PAGE_BYTES and number + 1 < len(keys):
             last = key
             break
-    fields = {
-        name: (each.name_field,) for name, each in kinds.items() if each.name_field is not None and name not in unnamed
-    }
-    names = values_at(connection, tables, fields, sorted((each.last for each in sums.values()), key=_seq_of))
+    values = values_at(connection, tables, names, sorted((row for row, _, _ in found), key=_seq_of))
     documents = [
-        EntityDifference(*key, _name(names.get(found.last.seq)), found.change or "", found.delta, found.last.seq)
-        for key, found in sums.items()
+        EntityDifference(row.kind, row.entity_id, _name(values.get(row.seq)), change, fields, row.seq)
+        for row, change, fields in found
     ]
     return Differences(documents, last)
 
 
 def _rows(connection: sa.Connection, tables: Tables, key: Key, since: int, upto: int) -> Iterator[JournalRow]:
-    """The rows of an entity between the seqs, read some at a time."""
+    """The rows of an entity between the seqs, with undecoded values. They are read some at a time."""
     t = tables.journal
     kind, entity_id = key
-    query = sa.select(t).where(t.c.entity_id == entity_id, is_of_kind(t, kind), t.c.seq <= upto).order_by(t.c.seq)
-    while True:
-        rows = connection.execute(query.where(t.c.seq > since).limit(_CHUNK_ROWS)).all()
-        yield from (JournalRow(*row) for row in rows)
-        if len(rows) < _CHUNK_ROWS:
-            return
-        since = rows[-1].seq
+    more = True
+    while more:
+        where = [t.c.entity_id == entity_id, is_of_kind(t, kind), t.c.seq <= upto, t.c.seq > since]
+        page = journal_page(connection, tables, where, _CHUNK_ROWS, max_bytes=_CHUNK_BYTES)
+        yield from (row.undecoded() for row in page.rows)
+        more, since = page.more, page.rows[-1].seq if page.rows else since
 
 
 class _Sum:
@@ -149,20 +152,28 @@ class _Sum:
     def delta(self) -> dict[str, tuple[Any, Any]]:
         """Field -> (old, new), of the fields that differ."""
         new = self._new
-        return {name: (old, new[name]) for name, old in self._old.items() if differ(old, new[name])}
+        return {name: (old, new[name]) for name, old in self._old.items() if _differ(old, new[name])}
 
-    @property
-    def change(self) -> str | None:
+    def change(self, delta: Mapping[str, tuple[Any, Any]]) -> str | None:
         """created, updated or deleted; None: the entity is as it was."""
         if self._existed and self._exists:
-            return "updated" if self.delta else None
+            return "updated" if delta else None
         if not self._existed and not self._exists:
             return None
         return "created" if self._exists else "deleted"
 
-    def size(self) -> int:
-        """About how many bytes a page has of it."""
-        return len(json_text(self.delta)) + self.last.size()
+
+def _differ(old: Any, new: Any) -> bool:
+    """Whether two values differ. Equal texts of JSON are equal values, and need not be decoded."""
+    if isinstance(old, msgspec.Raw) and isinstance(new, msgspec.Raw) and bytes(old) == bytes(new):
+        return False
+    return differ(decoded(old), decoded(new))
+
+
+def _with_only(row: JournalRow, names: Collection[str]) -> JournalRow:
+    """The row without the values of other fields."""
+    delta = {name: (decoded(old), decoded(new)) for name, (old, new) in row.delta.items() if name in names}
+    return msgspec.structs.replace(row, delta=delta)
 
 
 def _seq_of(row: JournalRow) -> int:

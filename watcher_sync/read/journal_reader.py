@@ -185,7 +185,7 @@ class JournalReader:
             rows = self._rows
             if known.mark is None or not rows or not rows[0].seq <= known.seq <= rows[-1].seq:
                 return False
-            return rows[known.seq - rows[0].seq].decoded().mark == known.mark
+            return rows[known.seq - rows[0].seq].undecoded().mark == known.mark
 
     def read_stored(self, since: int, limit: int = _CHUNK_ROWS) -> list[StoredRow]:
         """Returns the rows of :meth:`read`, not decoded."""
@@ -199,7 +199,7 @@ class JournalReader:
             head = read_position(connection, self._tables)
             is_same = continues(connection, self._tables, head, last)
         if is_same:  # if not, the thread notices it in a moment, and this must not hide it
-            row = rows[-1].decoded()
+            row = rows[-1].undecoded()
             with self._changed:
                 if self._furthest is last:
                     self._furthest = Position(last.epoch, row.seq, row.mark, row.time)
@@ -309,7 +309,7 @@ class JournalReader:
             head = new
         is_behind = bool(rows) and rows[-1].seq < head.seq
         if rows:
-            head = Position(head.epoch, rows[-1].seq, rows[-1].decoded().mark)
+            head = Position(head.epoch, rows[-1].seq, rows[-1].undecoded().mark)
         with self._changed:
             if not rows or (self._rows and self._rows[-1].seq + 1 != rows[0].seq):
                 self._clear()

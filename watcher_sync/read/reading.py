@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
 from watcher_sync.storage.database.pages import RowPage
 from watcher_sync.storage.schema.tables import Tables
-from watcher_sync.storage.writing.journal import JournalRow, is_of_kind, journal_page
+from watcher_sync.storage.writing.journal import JournalRow, StoredRow, is_of_kind, journal_page
 
 OUTLET_EVENTS: Final = "outlet.subscription."
 """How the types of rows begin that record the end of a subscription, and change nothing of the entity."""
@@ -74,7 +74,7 @@ def read_history(
     marker: int,
     limit: int,
     newest_first: bool = False,
-) -> RowPage[JournalRow]:
+) -> RowPage[StoredRow]:
     """What happened to one entity, as far back as the journal reaches.
 
     A page has at most ``limit`` rows of about 8 MiB, but at least one. Rows that moved versions only are left out.
@@ -91,8 +91,7 @@ def read_history(
     where = [t.c.entity_id == entity_id, is_of_kind(t, kind), shown]
     if marker:
         where.append(t.c.seq < marker if newest_first else t.c.seq > marker)
-    page = journal_page(connection, tables, where, limit, descending=newest_first)
-    return RowPage([row.decoded() for row in page.rows], page.more)
+    return journal_page(connection, tables, where, limit, descending=newest_first)
 
 
 def last_change(connection: sa.Connection, tables: Tables, kind: str, entity_id: str) -> JournalRow | None:
@@ -112,7 +111,7 @@ def read_last(
     entity_id: str | None = None,
     project_id: str | None = None,
     before: int | None = None,
-) -> list[JournalRow]:
+) -> list[StoredRow]:
     """The last rows of the journal, in order: at most ``limit`` of about 8 MiB, but at least one.
 
     :param kind: only those of entities of this kind; None: of all.
@@ -127,8 +126,7 @@ def read_last(
         where.append(t.c.kind == kind if entity_id is None else is_of_kind(t, kind))
     if before is not None:
         where.append(t.c.seq < before)
-    page = journal_page(connection, tables, where, limit, descending=True)
-    return [row.decoded() for row in reversed(page.rows)]
+    return journal_page(connection, tables, where, limit, descending=True).rows[::-1]
 
 
 def oldest_seq(connection: sa.Connection, tables: Tables) -> int | None:

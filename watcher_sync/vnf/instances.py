@@ -14,6 +14,7 @@ from watcher_sync.api.entities.writing import Quotas, WritableItem, WritableList
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import Call
+from watcher_sync.api.http.pages import AnswerPage
 from watcher_sync.api.http.problems import bad_request
 from watcher_sync.api.http.validation import pointer
 from watcher_sync.commit.direct import DirectWriter
@@ -49,7 +50,7 @@ FILTER: schemas.Schema = {
     "(eq,vnfProductName,UPF);(gt,instantiatedVnfInfo/scaleStatus/scaleLevel,0). A page may have fewer entries.",
 }
 _MAX_READS = 10
-"""Reads of the table for one page whose instances are filtered after they are read."""
+"""Reads of the table for one page. A document may have fewer bytes than its row, and a filter drops instances."""
 EXCLUDED = (sol003.NAME,)
 """Attributes that a list has only if they are asked for."""
 
@@ -69,8 +70,8 @@ class VnfInstanceList(WritableList):
         """Reads a page and answers with it."""
         names = _names(collection)
         chosen = selection_of(call, names, excluded_by_default=EXCLUDED)
-        rows, marker, about = read_page(collection, call, chosen, names, _document)
-        call.answer({collection.kind.plural: rows, **call.next_page(marker), **about})
+        documents, marker, about = read_page(collection, call, chosen, names, _document)
+        call.answer({collection.kind.plural: documents, **call.next_page(marker), **about})
 
 
 class Form(Protocol):
@@ -84,8 +85,8 @@ class Form(Protocol):
 
 def read_page(
     collection: Collection, call: Call, chosen: sol013.AttributeSelection, names: Sequence[str], form: Form
-) -> tuple[list[dict[str, Any]], str | None, dict[str, Any]]:
-    """Reads one page of a list.
+) -> tuple[list[msgspec.Raw], str | None, dict[str, Any]]:
+    """Reads one page of a list: of about 8 MiB, in the form that the answer has.
 
     :param names: of all attributes that the documents may have.
     :returns: the documents, the marker of the next page or None, and what the answer says of its moment.
@@ -100,7 +101,7 @@ def read_page(
         document = form(collection, call, row, request.hidden, complete=complete)
         return chosen.of(document) if all(each.matches(document) for each in wanted) else None
 
-    rows: list[dict[str, Any]] = []
+    answer = AnswerPage(request.limit)
     end = request.after
     with collection.service.source(call, collection.kinds_read) as source:
         if end is not None:
@@ -111,13 +112,14 @@ def read_page(
             for number, text in enumerate(page.texts(), start=1):
                 end = page.end(number)
                 if (document := shown(text)) is not None:
-                    rows.append(document)
-                    if len(rows) == request.limit:
+                    answer.add(document)
+                    if answer.is_full:
                         more = more or number < len(page.rows)
                         break
-            if len(rows) == request.limit or not more:
+            if answer.is_full or not more:
                 break
-    return rows, request.marker(end) if more and end is not None else None, source.about()
+            del page  # before the next one is read
+    return answer.documents, request.marker(end) if more and end is not None else None, source.about()
 
 
 class VnfInstanceItem(WritableItem):

@@ -59,13 +59,13 @@ class VnfLcmList:
         call.query.update(limit=self._collection.service.max_limit, sort="id")
         if _MARKER in asked:
             call.query["marker"] = asked[_MARKER]
-        rows, marker, _ = read_page(self._collection, call, chosen, _NAMES, _document)
+        documents, marker, _ = read_page(self._collection, call, chosen, _NAMES, _document)
         call.response.set_header("Version", VERSION)
         if marker is not None:
             given = [(n, ",".join(v) if isinstance(v, list) else v) for n, v in asked.items() if n != _MARKER]
             query = urllib.parse.urlencode([*given, (_MARKER, marker)])
             call.response.append_header("Link", f'<{call.link()}?{query}>; rel="next"')
-        call.answer(rows)
+        call.answer(documents)
 
 
 class VnfLcmItem(EntityItem):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import hypothesis
+import msgspec
 import pytest
 from hypothesis import strategies as st
 
@@ -81,7 +82,10 @@ def test_the_differences_are_those_of_the_dumps_on_pages_of_any_size(
         found = pages(store, since, upto, limit)
         assert all(len(page) <= (1 if max_bytes == 1 else limit) for page in found)
         every = [one for page in found for one in page]
-        got = {(one.kind, one.id): (one.change, set(one.fields) if one.change == "updated" else set()) for one in every}
+        got = {
+            (one.kind, one.id): (one.change, set(msgspec.json.decode(one.fields)) if one.change == "updated" else set())
+            for one in every
+        }
         assert len(got) == len(every)
         wanted = compared(taken[since], taken[upto])
         assert got == wanted

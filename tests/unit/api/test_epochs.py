@@ -101,7 +101,7 @@ def test_a_long_poll_ends_with_the_epoch(client, restored, problem, writer):
 def test_a_long_poll_that_read_what_the_database_lost_meanwhile_ends_with_the_epoch(
     client, store, writer, problem, monkeypatch
 ):
-    head, backup, read = client.simulate_get("/v1/events").json, Backup(store), Feed.read
+    head, backup, read = client.simulate_get("/v1/events").json, Backup(store), Feed.read_stored
     write(writer, *range(11, 16))
     with monkeypatch.context() as patched:  # until the feed knows the end, however late its thread begins
         wait, waited = Feed.wait, []
@@ -120,7 +120,7 @@ def test_a_long_poll_that_read_what_the_database_lost_meanwhile_ends_with_the_ep
             backup.restore()
         return rows
 
-    monkeypatch.setattr(Feed, "read", read_and_restore)
+    monkeypatch.setattr(Feed, "read_stored", read_and_restore)
     params = {"since": head["head"], "wait": 20, "epoch": head["epoch"], "id": "another"}
     document = problem(client.simulate_get("/v1/events", params=params), 410)
     assert document["epoch"] == epoch_of(client) != head["epoch"]
@@ -129,7 +129,8 @@ def test_a_long_poll_that_read_what_the_database_lost_meanwhile_ends_with_the_ep
 def test_a_long_poll_that_read_what_was_committed_and_lost_since_it_began_ends_with_the_epoch(
     client, store, writer, problem, monkeypatch
 ):
-    head, backup, read, position = client.simulate_get("/v1/events").json, Backup(store), Feed.read, Feed.position
+    head, backup = client.simulate_get("/v1/events").json, Backup(store)
+    read, position = Feed.read_stored, Feed.position
     lost = []
 
     def commit_and_lose(feed, since, *limit):
@@ -147,7 +148,7 @@ def test_a_long_poll_that_read_what_was_committed_and_lost_since_it_began_ends_w
                 writer.catch_up()
         return found
 
-    monkeypatch.setattr(Feed, "read", commit_and_lose)
+    monkeypatch.setattr(Feed, "read_stored", commit_and_lose)
     monkeypatch.setattr(Feed, "position", position_before_an_engine_notices)
     params = {"since": head["head"], "wait": 20, "epoch": head["epoch"], "id": "another"}
     document = problem(client.simulate_get("/v1/events", params=params), 410)

@@ -161,9 +161,9 @@ def test_a_long_poll_that_chooses_nothing_ends_in_time_and_says_how_far_it_read(
         time.sleep(0.05)
         return scan(feed, since, limit, chosen)
 
-    read = Feed.read
+    read = Feed.read_stored
     monkeypatch.setattr(events_resource, "_MAX_SCANNED_ROWS", 1)
-    monkeypatch.setattr(Feed, "read", lambda feed, since: read(feed, since, 1))
+    monkeypatch.setattr(Feed, "read_stored", lambda feed, since: read(feed, since, 1))
     monkeypatch.setattr(events_resource, "_scan", slow)
     page = client.simulate_get("/v1/events", params={"since": 0, "wait": 0.4, "id": "none"}).json
     assert page["events"] == []

@@ -74,3 +74,39 @@ def test_a_page_has_at_least_one_row_and_the_last_one_has_no_marker(client, stor
     assert [[row["id"] for row in page] for page in found] == [["a"], ["b"], ["c"]]
     with store.database.connect() as connection:
         assert [row.seq for row in journal.read_since(connection, store.tables, 0, 100, max_bytes=1)] == [1]
+
+
+def registered(store, count):
+    """Commits VNF instances, whose documents have the largest values twice."""
+    cycle = CommitCycle(store, store.load(), telling())
+    for n in range(count):
+        facet = {"cluster": "c", "vnfd_id": f"d{n % 2}", "vdus": {}, "aspects": {}, "ext_cp_info": [{"x": SIZE * "y"}]}
+        cycle.run(Batch(events=[told(n, Upsert("vnf_instance", f"v{n:02}", "1", {"registration": facet}))]))
+
+
+@pytest.mark.parametrize("selectors", ["", "&all_fields", "&all_fields&filter=(eq,vnfdId,d1)", "&fields=id"])
+def test_pages_of_vnf_instances_end_at_the_bytes_that_are_answered(client, store, selectors):
+    registered(store, COUNT)
+    wanted = [f"v{n:02}" for n in range(COUNT) if "d1" not in selectors or n % 2]
+    first, found = f"/v1/vnf_instances?limit=1000{selectors}", []
+    following = first
+    while following:
+        result = client.simulate_get(following)
+        assert len(result.content) <= MAX_BYTES
+        found += [row["id"] for row in result.json["vnf_instances"]]
+        following = result.json["next"]
+    assert found == wanted
+    if "fields=" in selectors:
+        assert client.simulate_get(first).json["next"] is None
+
+
+def test_pages_of_sol003_end_at_the_bytes_that_are_answered(client, store):
+    registered(store, COUNT)
+    found, following = [], "/vnflcm/v2/vnf_instances?all_fields"
+    while following:
+        result = client.simulate_get(following)
+        assert len(result.content) <= MAX_BYTES
+        found += [row["id"] for row in result.json]
+        link = result.headers.get("Link")
+        following = link and link[1 : link.index(">")]
+    assert found == [f"v{n:02}" for n in range(COUNT)]

@@ -15,6 +15,7 @@ A project gets the changes of its entities, without fields that tell of hosts.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Generator
 
@@ -24,6 +25,7 @@ from watcher_sync.api.edge.feed import Feed, ResponseStream, Slot
 from watcher_sync.api.edge.rate_limits import identity_of
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
+from watcher_sync.api.http.pages import AnswerPage
 from watcher_sync.api.http.positions import EPOCH, EPOCH_HEADER, QUERY, beyond, other_epoch, require_epoch
 from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.identity.visibility import BY_ACTOR, Visibility, is_by, sight_of
@@ -137,9 +139,9 @@ def _page(service: Service, feed: Feed, call: Call, chosen: ChangeFilter) -> Non
     since = _since(service, call)
     limit, wait = call.query["limit"], call.query["wait"]
     if since is None and not wait:
-        rows, position = _read_last(service, limit, chosen)
+        documents, position = _read_last(service, limit, chosen)
         call.response.set_header(EPOCH_HEADER, position.epoch)
-        _answer(call, rows, position.seq, position)
+        _answer(call, documents, position.seq, position)
         return
     head = feed.position()
     since = _start(call, since, head)
@@ -161,7 +163,7 @@ def _page(service: Service, feed: Feed, call: Call, chosen: ChangeFilter) -> Non
     except JournalPurged:
         now = feed.position()
         if now.epoch == head.epoch and now.seq >= head.seq:
-            feed.read(since, 1)  # raises if rows after the client's position were purged
+            feed.read_stored(since, 1)  # raises if rows after the client's position were purged
         # The journal may end before what was read, because the database went back in time a moment ago.
         feed.wait(_NO_SEQ, _NOTICE_SECONDS, head.epoch)
         if feed.is_of(head.epoch):
@@ -180,19 +182,19 @@ def _since(service: Service, call: Call) -> int | None:
         return 0 if first == reading.oldest_seq(connection, service.tables) else first - 1
 
 
-def _read_last(service: Service, limit: int, chosen: ChangeFilter) -> tuple[list[JournalRow], Position]:
+def _read_last(service: Service, limit: int, chosen: ChangeFilter) -> tuple[list[msgspec.Raw], Position]:
     """Read the last chosen changes, backwards from the end of the journal.
 
     :returns: at most ``limit`` changes in order, and the journal's end. The changes are among the last 10,000 rows of
         the kind and the entity, of about 8 MiB.
     """
-    found: list[JournalRow] = []
+    page = AnswerPage(limit)
     before: int | None = None
     count, scanned, size = limit, 0, 0
     with service.reading() as connection:
         position = read_position(connection, service.tables)
         head = position.seq
-        while len(found) < limit and scanned < _MAX_SCANNED_ROWS and size < MAX_PAGE_BYTES:
+        while not page.is_full and scanned < _MAX_SCANNED_ROWS and size < MAX_PAGE_BYTES:
             rows = reading.read_last(
                 connection,
                 service.tables,
@@ -205,39 +207,38 @@ def _read_last(service: Service, limit: int, chosen: ChangeFilter) -> tuple[list
             if not rows:
                 break
             head, before = max(head, rows[-1].seq), rows[0].seq
-            found[:0] = [shown for row in rows if (shown := chosen.shown(row)) is not None]
+            for row in itertools.takewhile(lambda _: not page.is_full, reversed(rows)):
+                if (shown := chosen.shown(row.undecoded())) is not None:
+                    page.add(shown.document())
             scanned += len(rows)
-            size += sum(row.size() for row in rows)
+            size += sum(row.size for row in rows)
             count = min(2 * count, max(limit, _MAX_LAST_ROWS))
-    return found[-limit:], Position(position.epoch, head, None)
+    return page.documents[::-1], Position(position.epoch, head, None)
 
 
-def _answer(call: Call, rows: list[JournalRow], reached: int, head: Position) -> None:
-    events = [row.document() for row in rows]
+def _answer(call: Call, events: list[msgspec.Raw], reached: int, head: Position) -> None:
     call.answer({"events": events, "next_since": reached, "head": max(head.seq, reached), "epoch": head.epoch})
 
 
-def _scan(feed: Feed, since: int, limit: int, chosen: ChangeFilter) -> tuple[list[JournalRow], int]:
+def _scan(feed: Feed, since: int, limit: int, chosen: ChangeFilter) -> tuple[list[msgspec.Raw], int]:
     """Reads the chosen changes after ``since``.
 
     :returns: at most ``limit`` changes of about 8 MiB, and the seq up to which there is no further one.
     """
-    found: list[JournalRow] = []
+    page = AnswerPage(limit)
     reached, size = since, 0
-    while reached - since < _MAX_SCANNED_ROWS:
-        rows = feed.read(reached)
+    while reached - since < _MAX_SCANNED_ROWS and size < MAX_PAGE_BYTES:
+        rows = feed.read_stored(reached)
         if not rows:
             break
         for row in rows:
             reached = row.seq
-            if (shown := chosen.shown(row)) is not None:
-                found.append(shown)
-                if len(found) == limit:
-                    return found, reached
-        size += sum(row.size() for row in rows)
-        if size >= MAX_PAGE_BYTES:
-            break
-    return found, reached
+            if (shown := chosen.shown(row.undecoded())) is not None:
+                page.add(shown.document())
+                if page.is_full:
+                    return page.documents, reached
+        size += sum(row.size for row in rows)
+    return page.documents, reached
 
 
 def _start(call: Call, since: int | None, head: Position) -> int:
@@ -264,7 +265,7 @@ def _stream(service: Service, feed: Feed, call: Call, chosen: ChangeFilter) -> N
         head = feed.position()
         since = _start(call, since, head)
         if since < head.seq:
-            feed.read(since, 1)  # raises JournalPurged before the stream begins, so that the answer is 410
+            feed.read_stored(since, 1)  # raises JournalPurged before the stream begins, so that the answer is 410
     except BaseException:
         slot.release()
         raise
@@ -302,12 +303,12 @@ def _chunks(
     while now < end:
         try:
             has_rows = feed.wait(reached, max(0.0, min(sent_at + heartbeat, end) - now), epoch)
-            rows = feed.read(reached) if has_rows and feed.is_of(epoch) else []
+            rows = feed.read_stored(reached) if has_rows and feed.is_of(epoch) else []
         except StorageError:  # the client connects again, and gets the problem
             return
         if not feed.is_of(epoch):
             return
-        text = b"".join(_event(shown) for row in rows if (shown := chosen.shown(row)) is not None)
+        text = b"".join(_event(shown) for row in rows if (shown := chosen.shown(row.undecoded())) is not None)
         if rows:
             reached = rows[-1].seq
         now = time.monotonic()

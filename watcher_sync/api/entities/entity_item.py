@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.http import etags, positions, schemas
 from watcher_sync.api.http.operation import Answer, Call, operation
+from watcher_sync.api.http.pages import AnswerPage
 from watcher_sync.api.http.positions import AS_OF, AS_OF_HEADER
 from watcher_sync.api.http.problems import Problem, not_found
 from watcher_sync.api.identity.visibility import BY_ACTOR, is_by, visibility
@@ -197,17 +198,14 @@ def _history(collection: Collection, call: Call, entity_id: str) -> None:
     collection.require_project(call, owner.project_id, entity_id)
     sight = visibility(call.context, collection.service.kinds)
     marker = found.rows[-1].seq if found.more else None
-    # The caller sees the entity. A row without a project is from before it had one, or before the column existed.
-    changes = [
-        shown.document()
-        for row in found.rows
-        if (not kind.is_scoped or row.project_id is None or sight.sees(row.project_id))
-        and (shown := sight.shown(row)) is not None
-        and is_by(query.get("actor"), shown)
-    ]
-    if query["values"] == "short":
-        changes = [_shortened(change) for change in changes]
-    call.answer({"history": changes, **call.next_page(marker)})
+    page = AnswerPage(limit)
+    for row in (stored.undecoded() for stored in found.rows):
+        # The caller sees the entity. A row without a project is from before it had one, or before the column existed.
+        is_seen = not kind.is_scoped or row.project_id is None or sight.sees(row.project_id)
+        if is_seen and (shown := sight.shown(row)) is not None and is_by(query.get("actor"), shown):
+            change = shown.document()
+            page.add(_shortened(change) if query["values"] == "short" else change)
+    call.answer({"history": page.documents, **call.next_page(marker)})
 
 
 def _shortened(change: dict[str, Any]) -> dict[str, Any]:

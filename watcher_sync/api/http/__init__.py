@@ -7,6 +7,7 @@
 ``microversions``    The microversions of the API, and which one a request has
 ``openapi``          Generates the OpenAPI 3.1 document from the operations of the routes
 ``operation``        The declaration of a REST method, and the validation of its requests
+``pages``            The documents of one page of an answer, bounded in number and bytes
 ``policy_files``     The policy in force: the rules, as the operator's files override them
 ``positions``        The position in the journal that a request names: ``epoch`` and ``as_of``
 ``problems``         Answers every error with problem details (RFC 9457)

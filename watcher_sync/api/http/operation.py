@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import urllib.parse
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -36,6 +37,7 @@ from microversion_parse import Version, parse_version_string
 
 from watcher_sync.api.http.bodies import Body, read_body
 from watcher_sync.api.http.microversions import VERSIONS, is_newer, negotiate, schema_at
+from watcher_sync.api.http.pages import AnswerPage
 from watcher_sync.api.http.problems import Problem, bad_request
 from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.schemas import Schema
@@ -185,15 +187,18 @@ class Call(msgspec.Struct):
         marker_of: Callable[[T], str | int],
         document: Callable[[T], Any] = lambda row: row,
     ) -> None:
-        """Answers with as many of the rows as the request wants; a further row is that of another page.
+        """Answers with as many of the rows as the request wants and as a page has; further rows are of another page.
 
         :param name: the member of the answer that has them.
         :param marker_of: returns the marker of the page after a row.
         :param document: makes what is shown of a row.
         """
-        limit: int = self.query["limit"]
-        marker = marker_of(rows[limit - 1]) if len(rows) > limit else None
-        self.answer({name: [document(row) for row in rows[:limit]], **self.next_page(marker)})
+        page = AnswerPage(self.query["limit"])
+        for row in itertools.takewhile(lambda _: not page.is_full, rows):
+            page.add(document(row))
+        count = len(page.documents)
+        marker = marker_of(rows[count - 1]) if len(rows) > count else None
+        self.answer({name: page.documents, **self.next_page(marker)})
 
     def answer_nothing(self) -> None:
         """Answers 204 without a body."""

@@ -17,7 +17,7 @@ from watcher_sync.api.http.operation import Call
 from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import ALL_PROJECTS
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
-from watcher_sync.model.visibility import UNOWNED, Hidden, hidden_of, seen_delta
+from watcher_sync.model.visibility import UNOWNED, Hidden, decoded, hidden_of, seen_delta
 from watcher_sync.storage.writing.journal import JournalRow
 
 
@@ -49,8 +49,9 @@ class Visibility(msgspec.Struct, frozen=True):
             if not delta and row.change == "updated":
                 return None
         moved = delta.get(PROJECT_FIELD)
-        had_owner = moved is not None and (moved[0] is not None or row.kind in UNOWNED)
-        if moved is not None and had_owner and not self.sees(moved[0]):
+        before = None if moved is None else decoded(moved[0])
+        had_owner = moved is not None and (before is not None or row.kind in UNOWNED)
+        if had_owner and not self.sees(before):
             delta = {name: (None, new) for name, (_, new) in delta.items()}
         actor = row.actor
         if actor is not None and not self.sees(actor["project_id"]):

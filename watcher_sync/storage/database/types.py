@@ -176,6 +176,9 @@ _TIME_CHARS: Final = 26
 _EMPTY: dict[str, Any] = {}
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
+_Values = dict[str, msgspec.Raw]
+_delta_of_update = msgspec.json.Decoder(dict[str, tuple[msgspec.Raw, msgspec.Raw]]).decode
+_delta_of_whole = msgspec.json.Decoder(tuple[_Values | None, _Values | None]).decode
 facets_of_text = msgspec.json.Decoder(dict[str, str]).decode
 """Version -> names of facets, of the text of :func:`versions_text`."""
 
@@ -206,6 +209,14 @@ def delta_of_text(text: str) -> dict[str, Any]:
         return stored
     old, new = stored
     return {name: [None, v] for name, v in new.items()} if old is None else {name: [v, None] for name, v in old.items()}
+
+
+def undecoded_delta_of_text(text: str) -> dict[str, tuple[Any, Any]]:
+    """Field -> (old, new) as :func:`delta_of_text`, with values that are still JSON: a ``msgspec.Raw``, or None."""
+    if text.startswith("{"):
+        return _delta_of_update(text)
+    old, new = _delta_of_whole(text)
+    return {name: (None, v) for name, v in new.items()} if new else {name: (v, None) for name, v in (old or {}).items()}
 
 
 @functools.lru_cache(maxsize=4096)

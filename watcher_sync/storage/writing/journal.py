@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,9 +21,16 @@ from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
 from watcher_sync.model.model import Key, Model, Written
 from watcher_sync.model.tombstones import Tombstone
+from watcher_sync.model.visibility import decoded
 from watcher_sync.storage.database import types
 from watcher_sync.storage.database.pages import MAX_PAGE_BYTES, RowPage, bounded_page
-from watcher_sync.storage.database.types import DeltaDocument, JsonDocument, UtcDateTime, VersionsDocument
+from watcher_sync.storage.database.types import (
+    DeltaDocument,
+    JsonDocument,
+    UtcDateTime,
+    VersionsDocument,
+    undecoded_delta_of_text,
+)
 from watcher_sync.storage.epochs import new_mark
 from watcher_sync.storage.schema.tables import Tables
 
@@ -88,6 +95,16 @@ class JournalRow(msgspec.Struct, frozen=True):
         }
 
 
+class UndecodedRow(JournalRow, frozen=True):
+    """A change whose values in ``delta`` are still JSON: a ``msgspec.Raw``, or None."""
+
+    def decoded(self) -> JournalRow:
+        """The change with decoded values."""
+        members = {name: getattr(self, name) for name in JournalRow.__struct_fields__}
+        delta = {name: (decoded(old), decoded(new)) for name, (old, new) in self.delta.items()}
+        return JournalRow(**members | {"delta": delta})
+
+
 class StoredRow(msgspec.Struct, eq=False):
     """One row as the driver gave it. A reader that needs few rows decodes only those."""
 
@@ -104,21 +121,38 @@ class StoredRow(msgspec.Struct, eq=False):
         """The row; the same object for all readers. Any thread may call it."""
         content = self.content
         if isinstance(content, tuple):
-            content = self.content = JournalRow(
-                *(
-                    value if decode is None or value is None else decode(value, self.dialect)
-                    for decode, value in zip(_DECODERS, content, strict=True)
-                )
-            )
+            content = self.content = JournalRow(*self._decoded(content, _delta))
+        elif isinstance(content, UndecodedRow):
+            content = self.content = content.decoded()
         return content
+
+    def undecoded(self) -> JournalRow:
+        """The row with the values of its delta as JSON, for readers that send them on. Any thread may call it.
+
+        Decoded, a value may take twenty times as many bytes.
+        """
+        content = self.content
+        if isinstance(content, tuple):
+            content = self.content = UndecodedRow(*self._decoded(content, _undecoded_delta))
+        return content
+
+    def _decoded(self, columns: tuple[Any, ...], delta: Callable[[Any, sa.Dialect], Any]) -> Iterator[Any]:
+        for at, (decode, value) in enumerate(zip(_DECODERS, columns, strict=True)):
+            chosen = delta if at == _DELTA else decode
+            yield value if chosen is None or value is None else chosen(value, self.dialect)
 
 
 _DELTA: Final = JournalRow.__struct_fields__.index("delta")
 _document, _time = JsonDocument().process_result_value, UtcDateTime().process_result_value
 _delta, _versions = DeltaDocument().process_result_value, VersionsDocument().process_result_value
+
+
+def _undecoded_delta(text: str, _dialect: sa.Dialect) -> dict[str, tuple[Any, Any]]:
+    return undecoded_delta_of_text(text)
+
+
 _DECODERS: Final = tuple(
-    {"time": _time, "delta": _delta, "versions": _versions, "actor": _document}.get(name)
-    for name in JournalRow.__struct_fields__
+    {"time": _time, "versions": _versions, "actor": _document}.get(name) for name in JournalRow.__struct_fields__
 )
 
 

@@ -34,6 +34,8 @@ MAX_SCANNED_ROWS: Final = 200_000
 _MAX_PAGE_BYTES: Final = 67_108_864
 """Bytes of attributes on one page, about. A larger page is refused."""
 _CHUNK_ROWS: Final = 1_000
+_CHUNK_BYTES: Final = 1_048_576
+"""Bytes of deltas that are decoded at once. Decoded, they may be twenty times as many."""
 _MAX_RANGES: Final = 16_384
 _NO_DELTA: Final = "{}"
 
@@ -75,7 +77,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     descending: bool = False
 
     def read(self, connection: sa.Connection, tables: Tables, position: int | None, limit: int) -> list[JournalRow]:
-        """The next rows: at most ``limit`` of about 8 MiB, at least one if there is one.
+        """The next rows: at most ``limit`` of about 1 MiB, at least one if there is one.
 
         :param position: the rows are after it, or before it if descending; None: from the journal's first or last row.
         """
@@ -86,9 +88,8 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
             where.append(t.c.project_id == self.project_id)
         if position is not None:
             where.append(t.c.seq < position if self.descending else t.c.seq > position)
-        return [
-            row.decoded() for row in journal_page(connection, tables, where, limit, descending=self.descending).rows
-        ]
+        page = journal_page(connection, tables, where, limit, descending=self.descending, max_bytes=_CHUNK_BYTES)
+        return [row.decoded() for row in page.rows]
 
 
 class EmptyRanges:
