@@ -84,6 +84,17 @@ def test_every_link_leads_a_client_on(request: pytest.FixtureRequest, served: st
 
 
 @pytest.mark.parametrize("served", ["behind_nginx", "by_gunicorn"])
+def test_the_page_finds_its_files_from_an_address_without_the_last_slash(
+    request: pytest.FixtureRequest, served: str
+) -> None:
+    root: str = request.getfixturevalue(served)
+    with httpx.Client(follow_redirects=True, timeout=deadline(30)) as client:
+        page = client.get(root, headers={"Accept": "text/html"})
+        assert page.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert client.get(page.url.join("static/app.js")).status_code == 200
+
+
+@pytest.mark.parametrize("served", ["behind_nginx", "by_gunicorn"])
 def test_the_commands_work_below_a_path(request: pytest.FixtureRequest, served: str) -> None:
     root: str = request.getfixturevalue(served)
     with httpx.Client(base_url=root, timeout=deadline(30)) as client:

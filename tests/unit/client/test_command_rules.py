@@ -389,3 +389,30 @@ def test_completion_is_a_script_that_knows_every_command(capsys, monkeypatch):
     for name in OWN:
         *parents, last = name.split()
         assert re.search(rf"cmds(_{'_'.join(parents)})?='[^']*\b{last}\b", script), name
+
+
+# An empty list
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LISTS)
+def test_an_empty_list_takes_the_columns_of_a_list_of_its_kind_and_no_others(command, name):
+    words = [*name.split(), *ARGUMENTS.get(name, [])]
+    empty = [*words, "--filter", f"{MARKERS.get(name, 'id')}=0"]
+    (columns,) = csv.reader(command(*words, "-f", "csv").splitlines()[:1])
+    (of_empty,) = csv.reader(command(*empty, "-f", "csv").splitlines())
+    # A field that an entity may lack is a column, too.
+    assert set(columns) <= set(of_empty)
+    last = columns[-1]
+    for more, shown in (
+        (["-f", "json"], "[]"),
+        (["-f", "json", "--noindent"], "[]"),
+        (["-f", "yaml"], "[]"),
+        (["-f", "value", "--sort-column", last], ""),
+        (["-f", "csv", "--quote", "all"], f'"{last}"'),
+    ):
+        assert command(*empty, "-c", last, *more).strip() == shown, more
+    edge = f"+{'-' * (len(last) + 2)}+"
+    assert command(*empty, "-c", last).strip() in ("", f"{edge}\n| {last} |\n{edge}")
+    for each in (words, empty):
+        assert "there is no column 'nonsense'" in command(*each, "-c", "nonsense", status=2)

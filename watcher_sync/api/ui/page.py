@@ -20,6 +20,7 @@ import importlib.resources
 from collections.abc import Iterator
 from importlib.resources.abc import Traversable
 
+import falcon
 import msgspec
 
 from watcher_sync.api.http import etags, schemas
@@ -113,6 +114,7 @@ class Root:
         responses={
             200: Answer(LIST, "The page, or the versions", headers=("ETag",), media_types=(MEDIA_TYPES["html"], JSON)),
             304: Answer(None, "The ETag is unchanged", headers=("ETag",)),
+            308: Answer(None, "The page has this address with a slash at the end", headers=("Location",)),
         },
         tag="page",
     )
@@ -120,6 +122,9 @@ class Root:
         """Answers with the page, unless the request prefers JSON."""
         if call.request.client_prefers((MEDIA_TYPES["html"], JSON)) == JSON:
             self._versions.answer(call)
+        elif not call.request.env["PATH_INFO"]:
+            # The addresses of the page's files are relative to the path below which the API is served.
+            raise falcon.HTTPPermanentRedirect(f"{call.link('/')}/")
         else:
             _send(call, self._index)
 

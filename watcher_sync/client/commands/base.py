@@ -145,7 +145,7 @@ class RowsCommand(Command, lister.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
         """Returns the columns and the rows."""
         names = self.noun.columns or self.noun.fields
-        if parsed_args.formatter == "table":
+        if parsed_args.formatter == "table" and not parsed_args.columns:
             names = self.noun.table or names
         return names, (self._row(document, names) for document in self._documents(parsed_args))
 

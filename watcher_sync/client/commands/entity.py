@@ -62,12 +62,15 @@ class EntityListCommand(ListCommand):
         """Returns the columns and the rows."""
         few = parsed_args.formatter == "table" and not (parsed_args.columns or parsed_args.long)
         fields: Sequence[str] = getattr(parsed_args, "fields", None) or (self.noun.table if few else ())
-        entities = self.client.entities(self.kind or parsed_args.kind, **self._query(parsed_args, fields or None))
-        first = next(entities, None)
-        if first is None:
-            return fields or self.noun.table or ("id",), ()
-        names = fields or (_default_columns(first) if few else tuple(first))
-        return names, (self._row(entity, names) for entity in itertools.chain([first], entities))
+        kind = self.kind or parsed_args.kind
+        entities = self.client.entities(kind, **self._query(parsed_args, fields or None))
+        found = list(itertools.islice(entities, 1))
+        if not fields:
+            # An empty list has the columns of another one of its kind.
+            fields = tuple(found[0]) if found else tuple(column.name for column in self.client.columns(kind))
+            fields = _default_columns(fields) if few else fields
+        names = fields
+        return names, (self._row(entity, names) for entity in itertools.chain(found, entities))
 
     def _query(self, parsed_args: argparse.Namespace, fields: Sequence[str] | None) -> dict[str, Any]:
         return entities_query(parsed_args, fields)
@@ -83,9 +86,9 @@ def entities_query(parsed_args: argparse.Namespace, fields: Sequence[str] | None
     return {**given, "filters": parse_filters(parsed_args.filters), "fields": fields}
 
 
-def _default_columns(entity: Entity) -> tuple[str, ...]:
-    names = tuple(name for name in entity if name in _DEFAULT_COLUMNS)
-    return names if names and names != ("id",) else tuple(entity)[:_MAX_DEFAULT_COLUMNS]
+def _default_columns(fields: Sequence[str]) -> tuple[str, ...]:
+    names = tuple(name for name in fields if name in _DEFAULT_COLUMNS)
+    return names if names and names != ("id",) else tuple(fields)[:_MAX_DEFAULT_COLUMNS]
 
 
 NAME_OR_ID = argument("id", metavar="NAME_OR_ID", help="its id, or its name if no other entity has it")
