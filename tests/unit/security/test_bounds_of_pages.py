@@ -110,3 +110,16 @@ def test_pages_of_sol003_end_at_the_bytes_that_are_answered(client, store):
         link = result.headers.get("Link")
         following = link and link[1 : link.index(">")]
     assert found == [f"v{n:02}" for n in range(COUNT)]
+
+
+def test_a_list_of_watch_topics_beyond_a_page_is_refused_and_smaller_pages_have_them(client, store):
+    base = "/management/v1alpha1/watchtopics"
+    scope = {"kind": "*", "name": 600 * "x"}
+    filters = [{"group": "*", "kind": "*", "name": f"{n:03}{597 * 'x'}", "scope": scope} for n in range(256)]
+    for n in range(COUNT):
+        assert client.simulate_post(base, json={"name": f"t{n:02}", "spec": {"filters": filters}}).status_code == 201
+    for params in ({}, {"pageSize": COUNT}):
+        refused = client.simulate_get(base, params=params)
+        assert (refused.status_code, "ask for pages of at most" in refused.text) == (400, True), len(refused.content)
+    found = [client.simulate_get(base, params={"page": page, "pageSize": 20}).json for page in (1, 2, 3)]
+    assert [topic["name"] for page in found for topic in page] == [f"t{n:02}" for n in range(COUNT)]
