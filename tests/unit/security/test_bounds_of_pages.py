@@ -7,13 +7,14 @@ import functools
 
 import pytest
 
-from tests.simulated import telling, told
+from tests.simulated import NOON, telling, told
 from tests.unit.api.conftest import Client
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
 from watcher_sync.read import entity_reader
+from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.writing import journal
 
 COUNT, SIZE = 45, 400_000
@@ -110,6 +111,18 @@ def test_pages_of_sol003_end_at_the_bytes_that_are_answered(client, store):
         link = result.headers.get("Link")
         following = link and link[1 : link.index(">")]
     assert found == [f"v{n:02}" for n in range(COUNT)]
+
+
+def test_pages_of_drifts_end_at_their_bytes_and_their_markers_reach_every_one(client, store):
+    value = [SIZE // 2 * "x"]
+    found = [
+        FieldDifference(kind="pod", entity_id=f"p{n:02}", field="a", model_value=value, live_value=value, policy="heal")
+        for n in range(COUNT)
+    ]
+    replace_drifts(store.database, found, source="edge", kinds=["pod"], now=NOON)
+    listed = pages(client, "/v1/drifts", "drifts", levels="true")
+    assert [row["entity_id"] for page in listed for row in page] == [each.entity_id for each in found]
+    assert len(listed) == 3
 
 
 def test_a_list_of_watch_topics_beyond_a_page_is_refused_and_smaller_pages_have_them(client, store):
