@@ -8,21 +8,22 @@ of the state in the journal. If the journal no longer has it, the time is when t
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import PROJECT_FIELD
+from watcher_sync.storage.database.pages import DecodedPage, bounded_page
 from watcher_sync.storage.schema.tables import Tables
-from watcher_sync.storage.writing.journal import is_of_kind
+from watcher_sync.storage.writing.journal import is_of_kind, journal_page
 
 KIND: Final = "vnf_instance"
 STATES: Final = ("DRIFTED", "OUT_OF_RANGE", "UNRESOLVED", "HELD_BACK")
 """The states of an instance that an operator has to decide about."""
 
-_NAMES: Final = ("id", "name", "cluster", "state", "vdu_results", "observed_at")
+_NAMES: Final = ("id", "name", "cluster", "state", "observed_at")
 
 
 class LevelDrift(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,33 +45,33 @@ def list_level_drifts(
     limit: int,
     cluster: str | None = None,
     project_id: str | None = None,
-) -> list[LevelDrift]:
-    """One page of the instances, by id.
+) -> DecodedPage[LevelDrift]:
+    """One page of the instances, by id: at most ``limit``, whose results have about 8 MiB, but at least one.
 
     :param after: the last id of the page before.
     :param cluster: only those of one cluster; None: of all.
     :param project_id: only those of one project; None: of all.
     """
     table = tables.entities[KIND]
+    results = table.c.vdu_results
     wanted = (table.c.state.in_(STATES), table.c.observed_at.is_not(None), table.c.id > after)
-    query = sa.select(*(table.c[name] for name in _NAMES)).where(*wanted)
+    query = sa.select(*(table.c[name] for name in _NAMES), sa.type_coerce(results, sa.Text())).where(*wanted)
     if cluster is not None:
         query = query.where(table.c.cluster == cluster)
     if project_id is not None:
         query = query.where(table.c[PROJECT_FIELD] == project_id)
-    rows = connection.execute(query.order_by(table.c.id).limit(limit)).all()
-    since = _since(connection, tables, [row.id for row in rows])
-    return [
-        LevelDrift(
-            id=row.id,
-            name=row.name,
-            cluster=row.cluster,
-            state=row.state,
-            vdu_results=row.vdu_results or {},
-            since=since.get(row.id, row.observed_at),
-        )
-        for row in rows
-    ]
+    documents = {len(_NAMES): results}
+    page = bounded_page(connection, query, [table.c.id], limit, key=table.c.id, documents=documents)
+    since = _since(connection, tables, [row[0] for row in page.rows])
+
+    def drift(row: Sequence[Any]) -> LevelDrift:
+        *columns, text = row
+        found = dict(zip(_NAMES, columns, strict=True))
+        observed_at = found.pop("observed_at")
+        found["vdu_results"] = msgspec.json.decode(text) if text else {}
+        return LevelDrift(**found, since=since.get(found["id"], observed_at))
+
+    return DecodedPage(map(drift, page.rows), page.more)
 
 
 def _since(connection: sa.Connection, tables: Tables, ids: Collection[str]) -> dict[str, datetime.datetime]:
@@ -78,16 +79,15 @@ def _since(connection: sa.Connection, tables: Tables, ids: Collection[str]) -> d
     t = tables.journal
     found: dict[str, datetime.datetime] = {}
     for entity_id in ids:
-        query = (
-            sa.select(t.c.time, t.c.delta)
-            .where(t.c.entity_id == entity_id, is_of_kind(t, KIND))
-            .where(sa.type_coerce(t.c.delta, sa.Text()).contains('"state":'))
-            .order_by(t.c.seq.desc())
-            .limit(_MAX_ROWS)
-        )
-        for row in connection.execute(query):
-            if "state" in row.delta:
-                found[entity_id] = row.time
+        where = [
+            t.c.entity_id == entity_id,
+            is_of_kind(t, KIND),
+            sa.type_coerce(t.c.delta, sa.Text()).contains('"state":'),
+        ]
+        for row in journal_page(connection, tables, where, _MAX_ROWS, descending=True).rows:
+            change = row.undecoded()
+            if "state" in change.delta:
+                found[entity_id] = change.time
                 break
     return found
 

@@ -15,7 +15,7 @@ import datetime
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 import sqlalchemy as sa
@@ -24,6 +24,7 @@ from oslo_log import log as logging
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kinds
 from watcher_sync.storage.database.database import retried, translated
+from watcher_sync.storage.database.pages import MAX_PAGE_BYTES, DecodedPage, bounded_page
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.table_model import TableModel
 
@@ -78,18 +79,19 @@ class Owned(msgspec.Struct, frozen=True):
         return sa.or_(sa.false(), *owned)
 
 
-def list_drifts(
+def drift_page(
     database: sa.Engine,
     *,
-    after: int = 0,
-    limit: int = 1000,
+    after: int,
+    limit: int,
+    max_bytes: int = MAX_PAGE_BYTES,
     kind: str | None = None,
     source: str | None = None,
     missing: Side | None = None,
     owned: Owned | None = None,
     hidden: Mapping[str, Collection[str]] = MappingProxyType({}),
-) -> list[DriftRow]:
-    """One page of the drifts, by id.
+) -> DecodedPage[DriftRow]:
+    """One page of the drifts: at most ``limit``, whose values have about ``max_bytes``, but at least one.
 
     :param after: the last id of the page before.
     :param missing: only those of whole entities that this side does not have; None: all.
@@ -97,20 +99,43 @@ def list_drifts(
     :param hidden: kind -> fields whose drifts are left out.
     :raises DatabaseUnavailable: the database is unavailable.
     """
-    query = sa.select(_TABLE).where(_TABLE.c.id > after).order_by(_TABLE.c.id).limit(limit)
+    t = _TABLE
+    query = sa.select(*(sa.type_coerce(c, sa.Text()) if c.name in _DOCUMENTS else c for c in t.c)).where(t.c.id > after)
     if kind is not None:
-        query = query.where(_TABLE.c.kind == kind)
+        query = query.where(t.c.kind == kind)
     if source is not None:
-        query = query.where(_TABLE.c.source == source)
+        query = query.where(t.c.source == source)
     if missing is not None:
-        value = _TABLE.c.live_value if missing == "live" else _TABLE.c.model_value
-        query = query.where(_TABLE.c.field == "", value.is_(None))
+        value = t.c.live_value if missing == "live" else t.c.model_value
+        query = query.where(t.c.field == "", value.is_(None))
     if owned is not None:
         query = query.where(owned.has())
     for name, fields in hidden.items():
-        query = query.where(sa.or_(_TABLE.c.kind != name, _TABLE.c.field.not_in(list(fields))))
+        query = query.where(sa.or_(t.c.kind != name, t.c.field.not_in(list(fields))))
+    documents = {at: c for at, c in enumerate(t.c) if c.name in _DOCUMENTS}
     with translated(), database.connect() as connection:
-        return [DriftRow(**row._mapping) for row in connection.execute(query)]
+        page = bounded_page(connection, query, [t.c.id], limit, key=t.c.id, documents=documents, max_bytes=max_bytes)
+    return DecodedPage(map(_drift, page.rows), page.more)
+
+
+def _drift(row: Sequence[Any]) -> DriftRow:
+    columns = zip(_TABLE.c, row, strict=True)
+    return DriftRow(**{c.name: msgspec.json.decode(v) if v and c.name in _DOCUMENTS else v for c, v in columns})
+
+
+_DOCUMENTS: Final = ("model_value", "live_value")
+_ANY_BYTES: Final = 2**31 - 1
+"""What PostgreSQL takes as an integer. No process has so many drifts in memory."""
+
+
+def list_drifts(
+    database: sa.Engine, *, limit: int = 1000, kind: str | None = None, source: str | None = None
+) -> list[DriftRow]:
+    """The first drifts by id, whatever the size of their values.
+
+    :raises DatabaseUnavailable: the database is unavailable.
+    """
+    return list(drift_page(database, after=0, limit=limit, max_bytes=_ANY_BYTES, kind=kind, source=source).rows)
 
 
 def count_drifts(database: sa.Engine) -> dict[str, int]:
@@ -210,6 +235,7 @@ def _values(difference: FieldDifference) -> dict[str, Any]:
 
 
 _PORTION_DRIFTS = 500
+_PORTION_BYTES = 1_048_576
 
 
 def forget_healed(database: sa.Engine, tables: Tables, kinds: Kinds) -> int:
@@ -222,7 +248,7 @@ def forget_healed(database: sa.Engine, tables: Tables, kinds: Kinds) -> int:
 
 def _portions(database: sa.Engine) -> Iterator[list[DriftRow]]:
     after = 0
-    while portion := list_drifts(database, after=after, limit=_PORTION_DRIFTS):
+    while portion := list(drift_page(database, after=after, limit=_PORTION_DRIFTS, max_bytes=_PORTION_BYTES).rows):
         yield portion
         after = portion[-1].id
 

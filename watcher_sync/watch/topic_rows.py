@@ -24,6 +24,7 @@ from watcher_sync.exceptions import QuotaReached, WatcherSyncError
 from watcher_sync.model.watch.topics import WatchTopic, parse_spec
 from watcher_sync.storage.database.database import retried, translated
 from watcher_sync.storage.database.database_time import database_now
+from watcher_sync.storage.database.pages import DecodedPage, bounded_page
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import lock_head
 from watcher_sync.wire.watch.topic_links import VERSIONS
@@ -33,6 +34,9 @@ POSITION_TTL_SECONDS: Final = 600.0
 
 _NO_PROJECT: Final = ""
 """What the column of a topic without a project has. With NULL, names without a project would not be unique."""
+ALL: Final = 1_000_000_000
+"""A limit that no list reaches."""
+
 _MAX_TRIES: Final = 5
 _COLUMNS: Final = ("id", "name", "project_id", "title", "spec", "created_at")
 
@@ -126,25 +130,24 @@ class WatchTopics:
         self,
         *,
         offset: int = 0,
-        limit: int | None = None,
+        limit: int = ALL,
         project_id: str | None = None,
         version: str = VERSIONS[0],
-    ) -> list[WatchTopic]:
-        """Some topics, by name.
+    ) -> DecodedPage[WatchTopic]:
+        """Some topics, by name: at most ``limit``, whose specs have about 8 MiB, but at least one.
 
-        :param limit: the maximum number; None: no limit.
         :param project_id: only those of this project; None: all.
         :param version: the version of the dialect that the caller asks for.
         :raises DatabaseUnavailable: the database is unavailable.
         """
         t = self._tables.watch_topics
-        query = self._query().order_by(t.c.name, t.c.id)
+        query = self._query().offset(offset)
         if project_id is not None:
             query = query.where(t.c.project_id == project_id, t.c.project_id != _NO_PROJECT)
-        if limit is not None:
-            query = query.limit(limit).offset(offset)
+        spec = {_COLUMNS.index("spec"): t.c.spec}
         with translated(), self._database.connect() as connection:
-            return [_topic(row, version) for row in connection.execute(query)]
+            page = bounded_page(connection, query, [t.c.name, t.c.id], limit, key=t.c.id, documents=spec)
+        return DecodedPage((_topic(row, version) for row in page.rows), page.more)
 
     @retried
     def delete(self, topic_id: str) -> bool:
@@ -158,7 +161,8 @@ class WatchTopics:
             return bool(connection.execute(sa.delete(t).where(t.c.id == topic_id)).rowcount)
 
     def _query(self) -> sa.Select[Any]:
-        return sa.select(*(self._tables.watch_topics.c[name] for name in _COLUMNS))
+        columns = self._tables.watch_topics.c
+        return sa.select(*(sa.type_coerce(columns[n], sa.Text()) if n == "spec" else columns[n] for n in _COLUMNS))
 
 
 class WatchPositions:
@@ -224,7 +228,7 @@ def _values(topic: WatchTopic) -> dict[str, Any]:
 
 
 def _topic(row: Any, version: str) -> WatchTopic:
-    description, filters = parse_spec(row.spec)
+    description, filters = parse_spec(msgspec.json.decode(row.spec))
     return WatchTopic(
         id=row.id,
         name=row.name,

@@ -9,7 +9,14 @@ from tests.functional.storage.conftest import on_one_database
 from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import NOON, told
 from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.storage.drifts import FieldDifference, count_drifts, forget_healed, list_drifts, replace_drifts
+from watcher_sync.storage.drifts import (
+    FieldDifference,
+    count_drifts,
+    drift_page,
+    forget_healed,
+    list_drifts,
+    replace_drifts,
+)
 
 LATER = NOON + datetime.timedelta(hours=1)
 
@@ -47,7 +54,7 @@ def test_pages_follow_each_other_and_can_be_of_one_kind_or_source(store):
     replace_drifts(store.database, found, source="nova", kinds=["instance"], now=NOON)
     replace_drifts(store.database, [differs("p", kind="pod")], source="edge", kinds=["pod"], now=NOON)
     seen, after = [], 0
-    while page := list_drifts(store.database, after=after, limit=3):
+    while page := list(drift_page(store.database, after=after, limit=3).rows):
         seen += [d.entity_id for d in page]
         after = page[-1].id
     assert seen == [*(d.entity_id for d in found), "p"]
@@ -64,8 +71,8 @@ def test_drifts_of_whole_entities_are_chosen_by_the_side_that_does_not_have_them
         differs("d", field="", model=None),
     ]
     replace_drifts(store.database, found, source="nova", kinds=["instance"], now=NOON)
-    assert [d.entity_id for d in list_drifts(store.database, missing="live")] == ["c"]
-    assert [d.entity_id for d in list_drifts(store.database, missing="model")] == ["d"]
+    assert [d.entity_id for d in drift_page(store.database, after=0, limit=9, missing="live").rows] == ["c"]
+    assert [d.entity_id for d in drift_page(store.database, after=0, limit=9, missing="model").rows] == ["d"]
 
 
 def test_a_drift_that_the_database_refuses_is_left_out_and_the_others_are_stored(store, caplog):

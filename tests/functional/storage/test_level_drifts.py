@@ -41,7 +41,7 @@ def test_an_instance_is_listed_since_its_state_changed_and_not_since_its_pods_di
     def listed(**options):
         with store.database.connect() as connection:
             found = list_level_drifts(connection, store.tables, **{"limit": 10, **options})
-        return [(drift.id, drift.state, drift.since) for drift in found]
+        return [(drift.id, drift.state, drift.since) for drift in found.rows]
 
     everything = [("a", "DRIFTED", drifted), ("b", "UNRESOLVED", missing), ("d", "OUT_OF_RANGE", above)]
     assert listed() == everything

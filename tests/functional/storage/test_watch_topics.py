@@ -85,15 +85,15 @@ def test_a_stream_finds_a_topic_by_its_link_in_each_version(store, topics):
 def test_a_topic_is_read_as_it_was_written(topics):
     made = topics.create(topic(project_id="p1"))
     assert topics.find("one") == made
-    assert topics.page() == [made]
+    assert list(topics.page().rows) == [made]
 
 
 def test_topics_are_listed_by_name_and_project(topics):
     for name, project in (("b", "p1"), ("a", "p1"), ("c", "p2"), ("d", None)):
         topics.create(topic(name, project_id=project))
-    assert [each.name for each in topics.page()] == ["a", "b", "c", "d"]
-    assert [each.name for each in topics.page(project_id="p1")] == ["a", "b"]
-    assert [each.name for each in topics.page(offset=1, limit=2)] == ["b", "c"]
+    assert [each.name for each in topics.page().rows] == ["a", "b", "c", "d"]
+    assert [each.name for each in topics.page(project_id="p1").rows] == ["a", "b"]
+    assert [each.name for each in topics.page(offset=1, limit=2).rows] == ["b", "c"]
 
 
 def test_a_stream_finds_the_topic_of_its_own_project_and_one_of_another_only_if_it_may(store, topics):
@@ -127,7 +127,7 @@ def test_parallel_creators_do_not_exceed_the_quota(new_store):
         works = [lambda w=w, m=m, n=number: w.create(m, quota=n) for w, m in zip(writers, made, strict=True)]
         names = sorted(type(result).__name__ for result in at_once(*works))
         assert names == ["QuotaReached", "QuotaReached", "WatchTopic"]
-    assert len(writers[0].page(project_id="p1")) == 5
+    assert len(list(writers[0].page(project_id="p1").rows)) == 5
 
 
 def test_a_deleted_topic_takes_its_positions_with_it(topics, positions):

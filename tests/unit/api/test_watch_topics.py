@@ -86,7 +86,7 @@ def test_a_topic_may_be_yaml(client, media):
 @pytest.mark.slow
 def test_a_topic_outlives_the_process(client, conf, store):
     client.simulate_post(BASE, json=TOPIC)
-    (topic,) = WatchTopics(store.database, store.tables).page(version="v1alpha1")
+    (topic,) = WatchTopics(store.database, store.tables).page(version="v1alpha1").rows
     assert without_metadata(topic.document()) == TOPIC
 
 

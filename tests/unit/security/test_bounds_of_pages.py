@@ -7,13 +7,14 @@ import functools
 
 import pytest
 
-from tests.simulated import telling, told
+from tests.simulated import NOON, telling, told
 from tests.unit.api.conftest import Client
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
 from watcher_sync.read import entity_reader
+from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.writing import journal
 
 COUNT, SIZE = 45, 400_000
@@ -110,3 +111,28 @@ def test_pages_of_sol003_end_at_the_bytes_that_are_answered(client, store):
         link = result.headers.get("Link")
         following = link and link[1 : link.index(">")]
     assert found == [f"v{n:02}" for n in range(COUNT)]
+
+
+def test_pages_of_drifts_end_at_their_bytes_and_their_markers_reach_every_one(client, store):
+    value = [SIZE // 2 * "x"]
+    found = [
+        FieldDifference(kind="pod", entity_id=f"p{n:02}", field="a", model_value=value, live_value=value, policy="heal")
+        for n in range(COUNT)
+    ]
+    replace_drifts(store.database, found, source="edge", kinds=["pod"], now=NOON)
+    listed = pages(client, "/v1/drifts", "drifts", levels="true")
+    assert [row["entity_id"] for page in listed for row in page] == [each.entity_id for each in found]
+    assert len(listed) == 3
+
+
+def test_a_list_of_watch_topics_beyond_a_page_is_refused_and_smaller_pages_have_them(client, store):
+    base = "/management/v1alpha1/watchtopics"
+    scope = {"kind": "*", "name": 600 * "x"}
+    filters = [{"group": "*", "kind": "*", "name": f"{n:03}{597 * 'x'}", "scope": scope} for n in range(256)]
+    for n in range(COUNT):
+        assert client.simulate_post(base, json={"name": f"t{n:02}", "spec": {"filters": filters}}).status_code == 201
+    for params in ({}, {"pageSize": COUNT}):
+        refused = client.simulate_get(base, params=params)
+        assert (refused.status_code, "ask for pages of at most" in refused.text) == (400, True), len(refused.content)
+    found = [client.simulate_get(base, params={"page": page, "pageSize": 20}).json for page in (1, 2, 3)]
+    assert [topic["name"] for page in found for topic in page] == [f"t{n:02}" for n in range(COUNT)]

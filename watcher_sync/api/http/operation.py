@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import urllib.parse
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -194,11 +193,8 @@ class Call(msgspec.Struct):
         :param document: makes what is shown of a row.
         """
         page = AnswerPage(self.query["limit"])
-        for row in itertools.takewhile(lambda _: not page.is_full, rows):
-            page.add(document(row))
-        count = len(page.documents)
-        marker = marker_of(rows[count - 1]) if len(rows) > count else None
-        self.answer({name: page.documents, **self.next_page(marker)})
+        page.add_from(rows, marker_of, document)
+        self.answer({name: page.documents, **self.next_page(page.next_marker)})
 
     def answer_nothing(self) -> None:
         """Answers 204 without a body."""

@@ -15,13 +15,15 @@ import msgspec
 
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
+from watcher_sync.api.http.pages import AnswerPage
 from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.api.service import Service
 from watcher_sync.model.visibility import Hidden, whole
 from watcher_sync.model.vnf.evaluation import Result
 from watcher_sync.read.level_drifts import KIND, STATES, LevelDrift, list_level_drifts
-from watcher_sync.storage.drifts import DriftRow, Owned, Side, list_drifts
+from watcher_sync.storage.database.pages import DecodedPage
+from watcher_sync.storage.drifts import DriftRow, Owned, Side, drift_page
 
 _MEANING: Final[Mapping[str, str]] = {
     "DRIFTED": "The number of pods is between two levels.",
@@ -120,28 +122,23 @@ class DriftList:
         sight = visibility(call.context, self._service.kinds, query.get("all_projects"))
         project = sight.project_id
         level_marker, marker = _markers(query)
-        found: list[dict[str, Any]] = []
-        last: str | int | None = None
+        answer = AnswerPage(limit)
         if level_marker is not None and self._shows_levels(call, sight.hidden):
-            levels = self._levels(query, project, level_marker, limit + 1)
-            found = [_of_level(drift) for drift in levels[:limit]]
-            last = f"{_LEVEL}{levels[limit - 1].id}" if len(levels) > limit else None
-        if last is None:
-            left = limit - len(found)
-            drifts = list_drifts(
+            levels = self._levels(query, project, level_marker, limit)
+            answer.add_from(levels.rows, lambda row: f"{_LEVEL}{row.id}", _of_level, more=levels.more)
+        if answer.next_marker is None:
+            drifts = drift_page(
                 self._service.store.database,
                 after=marker,
-                limit=left + 1,
+                limit=max(1, limit - len(answer.documents)),
                 kind=query.get("kind"),
                 source=query.get("source"),
                 missing=query.get("missing"),
                 owned=None if project is None else Owned(self._service.tables, project),
                 hidden={name: whole(hidden) for name, hidden in sight.hidden.items()},
             )
-            if len(drifts) > left:
-                last = drifts[left - 1].id if left else f"{_LEVEL}{found[-1]['entity_id']}"
-            found += [_of_difference(drift) for drift in drifts[:left]]
-        call.answer({"drifts": found, **call.next_page(last)})
+            answer.add_from(drifts.rows, lambda row: row.id, _of_difference, more=drifts.more)
+        call.answer({"drifts": answer.documents, **call.next_page(answer.next_marker)})
 
     def _shows_levels(self, call: Call, hidden: Mapping[str, Hidden]) -> bool:
         """Whether the request asks for the instances, and the caller may list them with their state."""
@@ -152,7 +149,7 @@ class DriftList:
             return False
         return not {"name", "state", "vdu_results", "cluster"} & set(whole(hidden.get(KIND, {})))
 
-    def _levels(self, query: Mapping[str, Any], project: str | None, after: str, limit: int) -> list[LevelDrift]:
+    def _levels(self, query: Mapping[str, Any], project: str | None, after: str, limit: int) -> DecodedPage[LevelDrift]:
         with self._service.reading() as connection:
             return list_level_drifts(
                 connection,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -29,6 +29,14 @@ class RowPage(msgspec.Struct, Generic[_Row], frozen=True):
     """The rows of a page."""
 
     rows: list[_Row]
+    more: bool
+    """Whether rows follow after the last one."""
+
+
+class DecodedPage(msgspec.Struct, Generic[_Row], frozen=True):
+    """The rows of a page, each of which is decoded when it is read."""
+
+    rows: Iterator[_Row]
     more: bool
     """Whether rows follow after the last one."""
 

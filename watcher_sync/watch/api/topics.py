@@ -15,14 +15,16 @@ from collections.abc import Callable, Iterable
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.bodies import Body
 from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
+from watcher_sync.api.http.pages import AnswerPage
 from watcher_sync.api.http.problems import Problem, bad_request, not_found
 from watcher_sync.api.http.rules import PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.service import Service
 from watcher_sync.exceptions import QuotaReached
 from watcher_sync.model.watch.resources import resource_kind
 from watcher_sync.model.watch.topics import ANY, InvalidTopic, TopicFilter, WatchTopic, parse
+from watcher_sync.storage.database.pages import MAX_PAGE_BYTES
 from watcher_sync.watch.api import bodies
-from watcher_sync.watch.topic_rows import SeveralTopics, TopicExists, WatchTopics
+from watcher_sync.watch.topic_rows import ALL, SeveralTopics, TopicExists, WatchTopics
 from watcher_sync.wire.watch.topic_links import VERSIONS
 
 TAG = "watch topics"
@@ -91,7 +93,8 @@ class TopicCollection:
         self._store = store
         self.on_get = operation(
             summary="List the watch topics, by name",
-            description="Without page and pageSize the answer has all topics that the caller may see.",
+            description="Without page and pageSize the answer has all topics that the caller may see. An answer of "
+            "more than about 8 MiB is refused with 400: ask for smaller pages.",
             rule=_LIST,
             query=page_parameters(store.service.max_limit),
             responses={200: Answer({"type": "array", "items": bodies.TOPIC}, "The topics")},
@@ -102,12 +105,18 @@ class TopicCollection:
     def list_topics(self, call: Call, version: str) -> None:
         """Answers with all topics or one page of them."""
         page, size = call.query.get("page"), call.query.get("pageSize")
-        part: dict[str, int] = {}
-        if page is not None or size is not None:
-            size = min(100, self._store.service.max_limit) if size is None else size
-            part = {"offset": ((page or 1) - 1) * size, "limit": size}
-        found = self._store.rows.page(**part, project_id=call.context.scope, version=known_version(version))
-        call.answer([topic.document() for topic in found])
+        if size is None:
+            size = ALL if page is None else min(100, self._store.service.max_limit)
+        offset = ((page or 1) - 1) * size
+        found = self._store.rows.page(
+            offset=offset, limit=size, project_id=call.context.scope, version=known_version(version)
+        )
+        answer = AnswerPage(size)
+        answer.add_from(found.rows, lambda topic: topic.name, WatchTopic.document, more=found.more)
+        if answer.next_marker is not None and len(answer.documents) < size:
+            text = f"the topics have more than {MAX_PAGE_BYTES} bytes; ask for pages of at most {len(answer.documents)}"
+            raise bad_request("query", "pageSize", text)
+        call.answer(answer.documents)
 
     @operation(
         summary="Create a watch topic",
