@@ -155,7 +155,7 @@ def make_app(
     rules: list[policy.RuleDefault] | None = None,
 ) -> falcon.App[Any, Any]:
     """Makes the Falcon application without the WSGI middlewares."""
-    routes = make_routes(service, dispatcher, sync, grants)
+    routes = make_routes(service, dispatcher, sync, grants, login.address_of(service.conf))
     rules = rules or rules_of(openapi.operations(routes))
     app = falcon.App(router=Router())
     plurals = [kind.plural for kind in service.kinds.values() if kind.name != vnf_instances.KIND]
@@ -174,9 +174,16 @@ def make_app(
 
 
 def make_routes(
-    service: Service, dispatcher: Dispatcher, sync: SyncNow | None = None, grants: Grants | None = None
+    service: Service,
+    dispatcher: Dispatcher,
+    sync: SyncNow | None = None,
+    grants: Grants | None = None,
+    login_address: login.KeystoneAddress | None = None,
 ) -> list[openapi.Route]:
-    """Makes all resources, and returns (URI template, resource) of each."""
+    """Makes all resources, and returns (URI template, resource) of each.
+
+    :param login_address: where the API's own login is judged; None: it offers none.
+    """
     settings = service.conf.api
     feed = Feed(
         service.store.database,
@@ -199,7 +206,6 @@ def make_routes(
         service.conf.operations,
     )
     files = assets()
-    login_address = login.address_of(service.conf)
     versions = Versions(service.kinds, has_login=login_address is not None)
     routes: list[openapi.Route] = [
         ("/", Root(files, versions)),
