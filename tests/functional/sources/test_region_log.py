@@ -130,7 +130,7 @@ def test_the_model_is_listed_and_each_state_has_the_seq_as_its_version(log: Publ
         assert north.source.status().lag == 0
     updated, deleted = north.events[-2:]
     assert (updated.type, updated.subject, updated.origin) == ("federation.instance.changed", "a", "north")
-    assert updated.read() == {"versions": {"*": f"{5:020d}"}, "id": "a", "n": 2}
+    assert updated.read() == {"versions": {"*": f"{5:020d}"}, "id": "a", "n": 2, "region_epoch": 0}
     assert (deleted.type, deleted.read()) == (
         "federation.instance.deleted", {"id": "b", "versions": {"*": f"{6:020d}"}, "old": {"n": 1}},
     )  # fmt: skip
