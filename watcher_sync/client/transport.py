@@ -78,7 +78,7 @@ class SuccessResponse:
         """
         try:
             return msgspec.json.decode(self._content, type=into)
-        except (msgspec.DecodeError, ValueError) as exc:
+        except (msgspec.DecodeError, RecursionError, ValueError) as exc:
             raise UnexpectedResponse(f"the answer of {self._response.url} is not one of this API: {exc}") from None
 
 
@@ -349,7 +349,7 @@ def _refusal(response: requests.Response, content: bytes) -> ClientError:
         document = msgspec.json.decode(content)
         errors = msgspec.convert(document.get("errors", []), list[FieldError])
         detail = str(document.get("detail") or document["title"])
-    except (msgspec.MsgspecError, AttributeError, KeyError, TypeError, ValueError):
+    except (msgspec.MsgspecError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
         document, errors = {}, []
         detail = f"{response.status_code} {response.reason} from {response.url}, which is no answer of this API"
     return problem_error(

@@ -35,9 +35,11 @@ def is_below(version: str | None, other: str | None) -> bool:
 
     False unless both are numbers, as they are since Kubernetes 1.35; before, clients may not compare them.
     """
-    if version is None or other is None or not (version.isdecimal() and other.isdecimal()):
+    if version is None or other is None or not all(each.isascii() and each.isdecimal() for each in (version, other)):
         return False
-    return int(version) < int(other)
+    # As numbers. int() refuses one of thousands of digits.
+    one, two = version.lstrip("0"), other.lstrip("0")
+    return (len(one), one) < (len(two), two)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -130,7 +130,7 @@ def test_the_model_is_listed_and_each_state_has_the_seq_as_its_version(log: Publ
         assert north.source.status().lag == 0
     updated, deleted = north.events[-2:]
     assert (updated.type, updated.subject, updated.origin) == ("federation.instance.changed", "a", "north")
-    assert updated.read() == {"versions": {"*": f"{5:020d}"}, "id": "a", "n": 2}
+    assert updated.read() == {"versions": {"*": f"{5:020d}"}, "id": "a", "n": 2, "region_epoch": 0}
     assert (deleted.type, deleted.read()) == (
         "federation.instance.deleted", {"id": "b", "versions": {"*": f"{6:020d}"}, "old": {"n": 1}},
     )  # fmt: skip
@@ -245,7 +245,7 @@ def test_a_snapshot_of_another_epoch_is_a_listing_with_newer_versions(log: Publi
         log.write("e-0", n=5)
         north.wait_for(log)
     assert north.listed[1:] == [{"e-0", "e-2"}]
-    assert [event.read().get("region_epoch") for event in north.of("e-2")] == [None, 1]
+    assert [event.read()["region_epoch"] for event in north.of("e-2")] == [0, 1]
     found = read_cursor(north.cursor)
     assert (found.epoch, found.number, found.sequence) == ("log/epoch-2", 1, 2)
     assert found.message > 0

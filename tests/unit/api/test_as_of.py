@@ -213,17 +213,34 @@ def test_what_instances_used_of_hosts_is_that_of_then(client, write, store):
 
 
 def test_the_memory_of_copies_is_limited(client, write, application, store, conf):
-    from watcher_sync.read.past.past_models import PastModels
+    from watcher_sync.read.past.past_models import OWN_BYTES, PastModels
     from watcher_sync.storage.epochs import read_position
 
     write(*(("instance", f"i{n}", {"name": "x" * 200}) for n in range(400)))
-    past = PastModels(store.tables, store.kinds, max_bytes=300_000)
+    limit = 300_000 + 2 * OWN_BYTES
+    past = PastModels(store.tables, store.kinds, max_bytes=limit)
     chance = random.Random(3)
     with store.connect() as connection:
         head = read_position(connection, store.tables)
         for _ in range(30):
             with past.reading(connection, head, chance.randrange(398, 401), ["instance"]) as copy:
                 assert copy.exec_driver_sql("SELECT count(*) FROM instances").scalar_one() >= 398
-            assert sum(model.bytes for model in past._models.values()) <= 300_000
+            assert sum(model.bytes for model in past._models.values()) <= limit
             assert len(past._models) <= 2
+    past.close()
+
+
+def test_many_small_copies_are_limited_by_what_each_of_them_takes(write, store):
+    from watcher_sync.read.past.past_models import PastModels
+    from watcher_sync.storage.epochs import read_position
+
+    for number in range(20):
+        write(("instance", "a", {"name": f"n{number}"}))
+    past = PastModels(store.tables, store.kinds, max_bytes=2**20)
+    with store.connect() as connection:
+        head = read_position(connection, store.tables)
+        for seq in range(1, 20):
+            with past.reading(connection, head, seq, ["instance"]):
+                pass
+    assert len(past._models) <= 2**20 / 200_000  # bytes that a process was seen to take for a copy of one entity
     past.close()

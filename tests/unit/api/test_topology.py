@@ -7,8 +7,11 @@ import itertools
 
 import pytest
 import sqlalchemy as sa
+from keystonemiddleware.fixture import AuthTokenFixture
+from oslo_policy import policy
 
 from tests.simulated import NOON, telling, told
+from tests.unit.security.callers import Api
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
@@ -55,6 +58,20 @@ def test_the_instances_of_each_host_are_counted_by_state(client, commit):
     assert members == {"a": {"active": 2, "": 1}, "b": {"stopped": 1}}
     assert group["members"] == {"instance": {"active": 2, "": 1, "stopped": 1}}
     assert (group["kind"], group["total"], group["more"], group["troubled"]) == ("compute_node", 2, 0, 0)
+
+
+def test_the_members_have_no_place_for_who_does_not_see_their_hosts(store, conf, commit, tmp_path):
+    (tmp_path / "policy.yaml").write_text('"admin_only_fields": "role:seer"')
+    policy.Enforcer(conf)
+    conf.set_override("policy_file", str(tmp_path / "policy.yaml"), group="oslo_policy")
+    commit(host("a"), host("b"), instance(1, "a"), instance(2, "a"), instance(3, None))
+    with AuthTokenFixture() as fixture:
+        api = Api(conf, store, fixture)
+        assert api("system_reader", "GET", "/v1/instances", params={"fields": "host"}).status_code == 403
+        groups = api("system_reader", "GET", "/v1/topology").json["groups"]
+    group = next(each for each in groups if each["kind"] == "compute_node")
+    assert {entry["id"]: entry["members"]["instance"] for entry in group["entries"]} == {"a": {}, "b": {}}
+    assert group["members"] == group["unplaced"] == {"instance": {"active": 3}}
 
 
 def test_the_members_are_counted_in_the_order_of_the_table_and_not_of_an_index(store, commit):

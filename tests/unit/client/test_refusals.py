@@ -65,14 +65,17 @@ def test_a_problem_is_the_error_of_its_status(answering, answered_client, status
     assert caught.value.document["holder"] == "h"
 
 
-@pytest.mark.parametrize("body", [b"<html>Bad gateway</html>", b"", b"[]", b'"x"', b'{"errors": 3}', b"\xff"])
+DEEP = b'{"x": ' + 200_000 * b"["
+
+
+@pytest.mark.parametrize("body", [b"<html>Bad gateway</html>", b"", b"[]", b'"x"', b'{"errors": 3}', b"\xff", DEEP])
 def test_a_refusal_that_is_no_problem_document_is_told_by_its_status(answering, answered_client, body):
     answering.will("502 Bad Gateway", body)
     with pytest.raises(Unavailable, match="502 Bad Gateway from http://127"):
         answered_client.sources()
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'{"sources": [{}]}', b'{"sources": 3}', b"{}", b"\xff"])
+@pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'{"sources": [{}]}', b'{"sources": 3}', b"{}", b"\xff", DEEP])
 def test_an_answer_of_something_else_is_a_bad_answer(answering, answered_client, body):
     answering.will("200 OK", body)
     with pytest.raises(UnexpectedResponse):

@@ -207,6 +207,7 @@ def test_credentials_without_an_expiry_are_used_until_the_server_refuses_them(se
             r"ended with status 1: no \[31m session$",
         ),
         ("print('{\"sensitive\": ')", "its output is no ExecCredential"),
+        ("print('{\"sensitive\": ' + 200000 * '[')", "its output is no ExecCredential"),
         (_answer().replace("ExecCredential", "Other"), "its output is no ExecCredential of"),
         (_answer("").replace("s3cret", ""), "has neither token nor clientCertificateData"),
         (_answer("", clientCertificateData="sensitive"), "must have both"),

@@ -292,8 +292,13 @@ class _Reading:
         return [row._mapping for row in self._connection.execute(query.where(*chosen))]
 
     def _members(self, kind: Kind, field: str, known: frozenset[str]) -> tuple[Counts, dict[str, int]]:
-        """The members by known place and state, and those without one by state."""
+        """The members by known place and state, and those without one by state.
+
+        :param known: the places. None of them is one if the caller does not see the field.
+        """
         table = self._service.tables.entities[kind.name]
+        if self._context.hidden(kind).get(field) == ():
+            known = frozenset()
         counts, self.kinds[kind.name], unplaced = count_by_state(
             self._connection, table, owner=field, state=self._state(kind), only=self._scope(kind), known=known
         )

@@ -39,6 +39,9 @@ _ADMISSION_SECONDS: Final = 1.0
 MAX_READERS: Final = 8
 """Requests of a process that read the past at one time."""
 
+OWN_BYTES: Final = 262_144
+"""What a copy takes beside its pages: a connection of SQLite and its engine. 200 KB were seen."""
+
 _UNCHANGED: Final = Before({})
 _FILE: Final = "present"
 """The name of an SQLite file in the copy's database."""
@@ -57,7 +60,7 @@ class PastModel:
         # Guards the database and what follows.
         self.lock = threading.Lock()
         self.is_closed = False
-        self.bytes = 0
+        self.bytes = OWN_BYTES
         self._tables = tables
         self._kinds = kinds
         self._loaded: set[str] = set()
@@ -112,7 +115,7 @@ class PastModel:
             put(rewrite.deleted(before))
             own.exec_driver_sql(f"CREATE UNIQUE INDEX main.ix_{table.name}_id ON {table.name} (id)")
             pages = own.exec_driver_sql("PRAGMA page_count").scalar_one()
-            self.bytes = pages * own.exec_driver_sql("PRAGMA page_size").scalar_one()
+            self.bytes = OWN_BYTES + pages * own.exec_driver_sql("PRAGMA page_size").scalar_one()
         self._loaded.add(name)
 
     @contextlib.contextmanager

@@ -119,8 +119,8 @@ class EventMaker:
         if self._projects is not None and document.project_id not in (None, *self._projects):
             self.has_foreign_project = True
             body = msgspec.json.encode({**_decode_members(body), "project_id": None})
-        if self.region_epoch:
-            body = b'%s,"region_epoch":%d}' % (body.rstrip()[:-1], self.region_epoch)
+        # The last of two members with one name counts: the region does not say which epoch it is in.
+        body = b'%s,"region_epoch":%d}' % (body.rstrip()[:-1], self.region_epoch)
         return self._event(f"{self._mark}{document.seq}", kind, "changed", document.id, body, at)
 
     def deleted(

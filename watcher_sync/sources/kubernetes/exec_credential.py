@@ -37,6 +37,7 @@ from watcher_sync.sources.kubernetes.kubeconfig import (
     KubeconfigUser,
     Section,
 )
+from watcher_sync.wire.kubernetes import UNREADABLE
 
 _EXTENSION: Final = "client.authentication.k8s.io/exec"
 _KIND: Final = "ExecCredential"
@@ -143,7 +144,7 @@ def _cluster_info(cluster: Section[KubeconfigCluster], files: Files) -> dict[str
 def _read_answer(entry: Exec, stdout: bytes) -> ExecStatus:
     try:
         answer = msgspec.json.decode(stdout, type=_ExecCredential)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except UNREADABLE as exc:
         # The message names a field, and never its value.
         raise ExecError(f"exec plugin {entry.command}: its output is no {_KIND}: {_printable(str(exc))}") from None
     if answer.kind != _KIND or answer.api_version != entry.api_version:
