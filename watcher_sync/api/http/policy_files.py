@@ -39,7 +39,7 @@ LOOK_SECONDS: Final = 1.0
 _GROUP: Final = "oslo_policy"
 _TARGETS: Final = ("project_id",)
 """What a rule may ask of an entity."""
-_REFERENCE: Final = re.compile(r"%\((.*?)\)")
+_REFERENCE: Final = re.compile(r"%\(([^()]*)\)")
 
 
 class _FileRule(NamedTuple):
