@@ -19,7 +19,7 @@ from oslo_config import cfg
 
 from tests.source_copy import copy_source
 from tests.waiting import deadline
-from watcher_sync.api.edge.rate_limits import client_address
+from watcher_sync.api.edge.proxies import client_address
 from watcher_sync.conf import opts
 from watcher_sync.wsgi import gunicorn
 
