@@ -14,6 +14,7 @@ from __future__ import annotations
 import collections
 import datetime
 import math
+import re
 import traceback
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -80,6 +81,13 @@ _LOG_INTERVAL_SECONDS = 60.0
 _MAX_LINES: Final = 50
 _MAX_LOGGED: Final = 300
 """Characters of a reason in a line."""
+_VALUES: Final = re.compile(r"""['"].*['"]""", re.DOTALL)
+"""What a reason quotes of an event. The policy says who sees it in the quarantine; a log has other readers."""
+
+
+def _without_values(reason: str) -> str:
+    """A reason as a line of the log has it. That an event is unauthorised says its type, and no value."""
+    return (reason if reason.startswith(UNAUTHORISED) else _VALUES.sub("'...'", reason))[:_MAX_LOGGED]
 
 
 class FailureLog:
@@ -94,7 +102,7 @@ class FailureLog:
     def log_failure(self, handler: str, reason: str) -> None:
         """Log that a handler raised an exception that it should not."""
         if self._is_due(self._logged_at, ("handler", handler)):
-            LOG.error("%s (the event is in quarantine, with the traceback)", reason)
+            LOG.error("%s (the event is in quarantine, with the traceback)", _without_values(reason))
 
     def log_quarantined(self, quarantined: Iterable[RefusedEvent]) -> None:
         """Log these events: one of each source and reason, and one of each source that may not bring its event."""
@@ -106,7 +114,8 @@ class FailureLog:
                     self._reasons_at, (kept.event.source, kept.reason), _MAX_LINES
                 )
             if is_due:
-                LOG.warning("source %s: %s (the event is in quarantine)", kept.event.source, kept.reason[:_MAX_LOGGED])
+                reason = _without_values(kept.reason)
+                LOG.warning("source %s: %s (the event is in quarantine)", kept.event.source, reason)
 
     def _is_due(self, logged_at: dict[tuple[str, str], float], what: tuple[str, str], limit: int | None = None) -> bool:
         """Whether its last line is a minute old; then this counts as the next one.

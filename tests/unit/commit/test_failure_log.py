@@ -37,6 +37,17 @@ def test_reasons_that_differ_in_every_event_do_not_fill_the_log(caplog: pytest.L
     assert max(map(len, caplog.messages)) < 400
 
 
+@pytest.mark.parametrize("value", ["secret", "it's secret", "a\n secret", """both ' and " secret""", "' '\" secret"])
+def test_no_line_repeats_a_value_of_an_event(value: str, caplog: pytest.LogCaptureFixture) -> None:
+    log = FailureLog(lambda: 0.0)
+    log.log_quarantined([refused(f"data.password: {value!r} is no number; 1 is")])
+    log.log_failure("nova", f"the handler nova failed: ValueError: {value!r} is no number")
+    assert caplog.messages == [
+        "source nova: data.password: '...' is no number; 1 is (the event is in quarantine)",
+        "the handler nova failed: ValueError: '...' is no number (the event is in quarantine, with the traceback)",
+    ]
+
+
 def test_a_failure_of_a_handler_is_logged_by_the_dispatch_alone(caplog: pytest.LogCaptureFixture) -> None:
     FailureLog(lambda: 0.0).log_quarantined([refused("the handler failed", detail="Traceback")])
     assert not caplog.messages
