@@ -40,6 +40,7 @@ INTERNAL = {
         "text_of",
         "SchemaMissing",
         "StaleToken",
+        "StatementTooLong",
         "StorageError",
         "SyncHeldBack",
         "TransactionConflict",
