@@ -1,24 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: F811 - pytest finds a fixture by the name of a parameter
-"""The threat model says of each operation what bounds its work."""
+"""What the dearest request of each operation costs is what the page of the threat model says."""
 
 from __future__ import annotations
 
 import re
+import urllib.parse
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pytest
+import sqlalchemy as sa
+
+from tests.simulated import by_facet, telling, told
 from tests.unit.api.conftest import application, client, conf, store  # noqa: F401 - fixtures
 from tests.unit.security.test_parsers import operations  # noqa: F401 - a fixture
+from watcher_sync.api.entities.entity_filters import MAX_FILTERS, MAX_MEMBERS, MAX_OF_FIELD
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.writing.store import Store
 
 PAGE = Path("doc/source/admin/security.rst")
+ROW = re.compile(r"^\* \*\*(?P<what>[^*]+)\*\*: (?P<text>.*?)(?=^\* |^[^ \n]|\Z)", re.DOTALL | re.MULTILINE)
 OPERATION = re.compile(r"``((?:GET|POST|PUT|DELETE) [^`]+)``")
+STEPS = re.compile(r"(\d+) steps")
+
+ROWS = 300
+"""Entities of each kind. Each has a row in the journal."""
+EMPTY_DATABASE_STEPS = 20_000
+"""Of a request that reads no row of these: of the positions, the sources and the schema."""
+TICK = 100
+"""Steps of SQLite's virtual machine of which the test learns."""
+
+VALUES = ("nin:x{n},y{n}", "neq:zz", "neq:1", "neq:true", "neq:2026-01-31T12:00:00Z", "1", "true", "zz")
+NAMED = {
+    "root": "instance/instance-000001",
+    "q": "zz",
+    "fields": "id",
+    "ids": "x",
+    "since": "1",
+    "from": "1",
+    "to": "2",
+    "as_of": "1",
+}
+"""Parameter -> a value that makes sense. Texts without one are searched for in vain."""
 
 
 def section() -> str:
     text = PAGE.read_text()
     begin = text.index(".. _costs:")
     return text[begin : text.index(".. _parsers:")]
+
+
+def rows() -> Iterator[tuple[str, list[str], str]]:
+    """What each row of the page is about, its operations and its text."""
+    for match in ROW.finditer(section()):
+        yield match["what"], OPERATION.findall(" ".join(match["text"].split())), " ".join(match["text"].split())
 
 
 def shape(store: Store, method: str, path: str) -> str:
@@ -29,5 +68,107 @@ def shape(store: Store, method: str, path: str) -> str:
 
 def test_each_operation_of_the_document_is_in_one_row_of_the_page(store, operations) -> None:
     declared = {shape(store, method, path) for method, path, _ in operations}
-    named = OPERATION.findall(" ".join(section().split()))
+    named = [each for _, names, _ in rows() for each in names]
     assert sorted(named) == sorted(declared)
+
+
+class Meter:
+    """Counts the steps of every statement on the database of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self.steps = 0
+        store.database.dispose()
+        sa.event.listen(store.database, "before_cursor_execute", self._count)
+
+    def _count(self, connection: sa.Connection, *_: Any) -> None:
+        connection.connection.driver_connection.set_progress_handler(self._tick, TICK)
+
+    def _tick(self) -> None:
+        self.steps += TICK
+
+
+@pytest.fixture
+def full(store: Store) -> Store:
+    """Entities of each kind, whose objects and lists have members."""
+    cycle = CommitCycle(store, store.load(), telling())
+    for name, kind in store.kinds.items():
+        events = []
+        for n in range(ROWS):
+            texts = {f.name: f"{f.name}-{n}" for f in kind.fields.values() if f.python is str and not f.words}
+            objects = {
+                f.name: {f"m{i}": f"v{n}" for i in range(10)}
+                for f in kind.fields.values()
+                if f.python is dict and name != "vnf_instance"  # whose objects have forms of their own
+            }
+            values = {f: v for f, v in {**texts, **objects}.items() if kind.fields[f].facet is not None}
+            made = kind.from_json(values)
+            events.append(told(f"{name}{n}", Upsert(name, f"{name}-{n:06}", "1", by_facet(name, **made))))
+        cycle.run(Batch(events=events))
+    return store
+
+
+def dearest(parameters: list[dict[str, Any]]) -> Iterator[str]:
+    """Query strings: each parameter at its most alone, and then all the filters, sort and limit together."""
+    query = [each for each in parameters if each["in"] == "query"]
+    needed = [(each["name"], most(each)[0]) for each in query if each.get("required")]
+    limits = [(each["name"], most(each)[0]) for each in query if each["name"] == "limit"]
+    yield urllib.parse.urlencode([*needed, *limits])
+    for each in query:
+        if not each.get("required") and each["name"] != "limit":
+            yield urllib.parse.urlencode([*needed, *limits, (each["name"], most(each)[0])])
+    filters = [(name, value) for each in query for name, value in filters_of(each)]
+    filters.sort(key=lambda each: (["nin:" in each[1], "neq:" in each[1]], "[" in each[0]), reverse=True)
+    if filters:
+        orders = [(each["name"], most(each)[0]) for each in query if each["name"] == "sort"]
+        yield urllib.parse.urlencode([*needed, *limits, *orders, *filters[:MAX_FILTERS]])
+
+
+def most(parameter: dict[str, Any]) -> list[str]:
+    schema = parameter["schema"]
+    if "enum" in schema:
+        return [str(schema["enum"][-1])]
+    if (name := parameter["name"]) in NAMED:
+        return [NAMED[name]]
+    kinds = schema.get("type")
+    if "integer" in (kinds or ()):
+        return [str(schema.get("maximum", 1))]
+    if kinds == "boolean":
+        return ["true"]
+    return [value for _, value in filters_of(parameter)][:1] or ["zz"]
+
+
+def filters_of(parameter: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The filters of one field."""
+    schema, name = parameter["schema"], parameter["name"]
+    if schema.get("type") == "object":
+        values, names = schema["additionalProperties"]["items"], [f"{name}[m{i}]" for i in range(MAX_MEMBERS)]
+    elif "x-form" in schema.get("items", {}):
+        values, names = schema["items"], [name]
+    else:
+        return
+    for member in names:
+        for n in range(MAX_OF_FIELD):
+            fitting = [v for v in (each.format(n=n) for each in VALUES) if re.search(values.get("pattern", ""), v)]
+            yield from ((member, value) for value in fitting[:1])
+
+
+@pytest.mark.slow
+def test_no_operation_costs_more_steps_of_a_row_than_the_page_says(full, client, operations) -> None:
+    bounds = {each: STEPS.search(text) for _, names, text in rows() for each in names}
+    meter, found, accepted = Meter(full), {}, set()
+    for method, path, operation in operations:
+        name = shape(full, method, path)
+        if method != "GET" or (bound := bounds[name]) is None:
+            continue
+        kind = next((k for k in full.kinds.values() if f"/{k.plural}" in path), None)
+        item = re.sub(r"\{.*?\}", "x" if kind is None else f"{kind.name}-000001", path)
+        for query in dearest(operation["parameters"]):
+            meter.steps = 0
+            status = client.simulate_get(item, query_string=query).status_code
+            assert status == 200 if query.count("nin") > 1 else status < 500, (item, query, status)
+            if status == 200:
+                accepted.add(name)
+            if meter.steps - EMPTY_DATABASE_STEPS > found.get(name, (-1,))[0]:
+                found[name] = (meter.steps - EMPTY_DATABASE_STEPS, item, query, status, int(bound[1]))
+    assert accepted >= {"GET /v1/{kinds}", "GET /v1/search", "GET /v1/graph", "GET /v1/compute_model", "GET /v1/diff"}
+    assert {n: v for n, v in found.items() if v[0] > v[-1] * ROWS} == {}
