@@ -84,9 +84,9 @@ def test_the_catch_up_of_a_jwt_is_that_of_the_stream_of_the_same_token(client, c
     assert len(events) == 7
     topics = StoredTopics(store)
     caller = make_authenticator(conf, builtin_kinds()).authenticate(sent)
-    assert topics.last_served(topics.find(LINK), caller) == events[-1]["metadata"]["sequenceID"]
+    assert topics.last_served(topics.find(LINK, caller), caller) == events[-1]["metadata"]["sequenceID"]
     other = make_authenticator(conf, builtin_kinds()).authenticate(token("admin", sub="other"))
-    assert topics.last_served(topics.find(LINK), other) is None
+    assert topics.last_served(topics.find(LINK, other), other) is None
 
 
 @pytest.mark.parametrize(
