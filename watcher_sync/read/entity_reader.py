@@ -125,7 +125,7 @@ class EntityReader:
             limit,
             key=table.c.id,
             documents=self._documents,
-            keys_first=has_filter or sort.field != "id",
+            keys_first=has_filter,
         )
 
     def sizes(self, connection: sa.Connection, ids: Collection[str]) -> dict[str, int]:

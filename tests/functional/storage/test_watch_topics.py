@@ -94,6 +94,11 @@ def test_topics_are_listed_by_name_and_project(topics):
     assert [each.name for each in topics.page().rows] == ["a", "b", "c", "d"]
     assert [each.name for each in topics.page(project_id="p1").rows] == ["a", "b"]
     assert [each.name for each in topics.page(offset=1, limit=2).rows] == ["b", "c"]
+    names = ["a", "b", "c", "d", *(f"e{number:02}" for number in range(12))]
+    for name in names[4:]:  # the order of their ids is another one
+        topics.create(topic(name, project_id="p3"))
+    for offset in range(len(names)):
+        assert [each.name for each in topics.page(offset=offset, limit=2).rows] == names[offset : offset + 2]
 
 
 def test_a_stream_finds_the_topic_of_its_own_project_and_one_of_another_only_if_it_may(store, topics):

@@ -57,10 +57,10 @@ def bounded_page(
     :param query: of one table, without an order.
     :param order: of columns of the table; the last one is the key, up or down.
     :param documents: position in a row -> the column whose text is there.
-    :param keys_first: choose the keys of the page before any document is read or sorted. Conditions may then be
-        answered by an index. A page whose order is not the key's needs it.
+    :param keys_first: choose the keys of the page before any document is read or sorted, as for each order that is not
+        the key's. Conditions may then be answered by an index.
     """
-    if keys_first:
+    if keys_first or len(order) > 1:
         page = _chosen_first(connection, query, order, limit, key, documents.values(), max_bytes)
     elif connection.dialect.name == "sqlite" or not documents:
         page = query
