@@ -41,18 +41,19 @@ def test_a_statement_of_a_page_ends_in_the_database_when_it_takes_too_long(any_m
         store.database.dispose()
 
 
+SHOWN = {"postgresql": "SHOW statement_timeout", "mariadb": "SELECT @@max_statement_time"}
+
+
+@pytest.mark.parametrize("service", SHOWN)
 def test_a_reader_that_computes_for_minutes_may_use_them_and_the_next_user_of_its_connection_may_not(
-    any_migrated_url: str,
+    service: str, request: pytest.FixtureRequest
 ) -> None:
-    shown = {"postgresql": "SHOW statement_timeout", "mysql": "SELECT @@max_statement_time"}
-    store = opened(any_migrated_url, statement_timeout=10)
-    service, found = Service(parsed(), store), []
+    store = opened(request.getfixturevalue(f"migrated_{service}_url"), statement_timeout=10)
+    api, found = Service(parsed(), store), []
     try:
-        if (query := shown.get(store.database.dialect.name)) is None:
-            pytest.skip("SQLite has no session")
         for short in (True, False, True):
-            with service.reading(short=short) as connection:
-                found.append(str(connection.exec_driver_sql(query).scalar()))
+            with api.reading(short=short) as connection:
+                found.append(str(connection.exec_driver_sql(SHOWN[service]).scalar()))
     finally:
         store.database.dispose()
     assert found in (["9s", "10min", "9s"], ["9.000000", "600.000000", "9.000000"], ["9.0", "600.0", "9.0"])
