@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime
 import zlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -251,11 +251,16 @@ def count_of(connection: sa.Connection, tables: Tables, project_id: str) -> int:
     return int(connection.execute(query).scalar_one())
 
 
+DOCUMENTS: Final = ("metadata", "filter")
+"""The fields of a subscription that are objects of any size up to that of a request."""
+
+
 def select_rows(tables: Tables) -> sa.Select[Any]:
-    """Selects subscriptions with their progress, for :func:`rows_of`."""
+    """Selects subscriptions with their progress, for :func:`rows_of`. Their documents stay texts."""
     t, p = tables.subscriptions, tables.subscription_progress
     columns = (*_columns(t, SubscriptionRow), *_columns(p, Progress))
-    return sa.select(*columns).join_from(t, p, p.c.subscription_id == t.c.id)
+    texts = (sa.type_coerce(column, sa.Text()) if column.name in DOCUMENTS else column for column in columns)
+    return sa.select(*texts).join_from(t, p, p.c.subscription_id == t.c.id)
 
 
 def _columns(table: sa.Table, of: type[msgspec.Struct]) -> list[sa.Column[Any]]:
@@ -265,13 +270,10 @@ def _columns(table: sa.Table, of: type[msgspec.Struct]) -> list[sa.Column[Any]]:
 _SPLIT = len(SubscriptionRow.__struct_fields__)
 
 
-def rows_of(result: Iterable[Sequence[Any]]) -> list[Row]:
-    """The rows of :func:`select_rows`."""
-    names, progress_names = SubscriptionRow.__struct_fields__, Progress.__struct_fields__
-    return [
-        (
-            SubscriptionRow(**dict(zip(names, row[:_SPLIT], strict=True))),
-            Progress(**dict(zip(progress_names, row[_SPLIT:], strict=True))),
-        )
-        for row in result
-    ]
+def rows_of(result: Iterable[Sequence[Any]]) -> Iterator[Row]:
+    """The rows of :func:`select_rows`, each decoded when it is read."""
+    for row in result:
+        values = dict(zip(SubscriptionRow.__struct_fields__, row[:_SPLIT], strict=True))
+        documents = {name: msgspec.json.decode(values[name]) for name in DOCUMENTS}
+        progress = dict(zip(Progress.__struct_fields__, row[_SPLIT:], strict=True))
+        yield SubscriptionRow(**values | documents), Progress(**progress)

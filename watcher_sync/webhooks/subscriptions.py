@@ -21,6 +21,7 @@ import sqlalchemy as sa
 
 from watcher_sync.exceptions import QuotaReached, WatcherSyncError
 from watcher_sync.storage.database.database import retried, translated
+from watcher_sync.storage.database.pages import DecodedPage, bounded_page
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import read_head
 from watcher_sync.webhooks.rows import (
@@ -28,6 +29,7 @@ from watcher_sync.webhooks.rows import (
     ALL_RESOURCES,
     DEAD,
     DELETED,
+    DOCUMENTS,
     PENDING,
     RIGHTS,
     DeliveryRow,
@@ -121,12 +123,12 @@ class Subscriptions:
         t = self._tables.subscriptions
         query = self._query().where(t.c.instance_id == instance_id).order_by(t.c.name)
         with translated(), self._database.connect() as connection:
-            return rows_of(connection.execute(query))
+            return list(rows_of(connection.execute(query)))
 
     def page(
         self, *, after: str = "", limit: int = 100, project_id: str | None = None, state: str | None = None
-    ) -> list[Row]:
-        """One page of all subscriptions, by id.
+    ) -> DecodedPage[Row]:
+        """Some subscriptions, by id: at most ``limit``, whose documents have about 8 MiB, but at least one.
 
         :param after: the last id of the page before.
         :param project_id: only those of this project; None: all.
@@ -134,13 +136,15 @@ class Subscriptions:
         :raises DatabaseUnavailable: the database is unavailable.
         """
         t = self._tables.subscriptions
-        query = self._query().where(t.c.id > after).order_by(t.c.id).limit(limit)
+        query = self._query().where(t.c.id > after)
         if project_id is not None:
             query = query.where(t.c.project_id == project_id)
         if state is not None:
             query = query.where(t.c.state == state)
+        documents = {SubscriptionRow.__struct_fields__.index(name): t.c[name] for name in DOCUMENTS}
         with translated(), self._database.connect() as connection:
-            return rows_of(connection.execute(query))
+            page = bounded_page(connection, query, [t.c.id], limit, key=t.c.id, documents=documents)
+        return DecodedPage(rows_of(page.rows), page.more)
 
     @retried
     def replace(self, subscription: SubscriptionRow) -> SubscriptionRow | None:
@@ -292,4 +296,4 @@ class Subscriptions:
     def _find(self, connection: sa.Connection, instance_id: str, name: str) -> list[Row]:
         t = self._tables.subscriptions
         query = self._query().where(t.c.instance_id == instance_id, t.c.name == name).order_by(t.c.created_at)
-        return rows_of(connection.execute(query))
+        return list(rows_of(connection.execute(query)))

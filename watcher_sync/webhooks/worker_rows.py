@@ -220,7 +220,7 @@ class WebhookStore:
         )
         with translated(), self._database.connect() as connection:
             revision = read_revision(connection, self._tables)
-            rows = rows_of(connection.execute(select_rows(self._tables).where(*conditions)))
+            rows = list(rows_of(connection.execute(select_rows(self._tables).where(*conditions))))
             return Loaded(rows, [NewDelivery(**row._mapping) for row in connection.execute(pending)], revision)
 
     def _fence(self, connection: sa.Connection, owned: Mapping[int, int], owner: str) -> None:

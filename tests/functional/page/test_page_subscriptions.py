@@ -219,5 +219,5 @@ def test_the_subscriptions_after_the_first_page_of_the_api_are_in_the_table(page
     names = {f"number-{number}" for number in range(105)}
     wait_until(lambda: {row[0] for row in rows(page)} >= names, 60, "the rows of both pages")
     assert page.complaints() == []
-    for row in stored.page(limit=1000):
+    for row in stored.page(limit=1000).rows:
         stored.delete(row[0].id)

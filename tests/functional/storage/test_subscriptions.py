@@ -47,6 +47,12 @@ def rows(store):
     return Subscriptions(store.database, store.tables, lambda: NOW)
 
 
+def page_of(rows, **selected):
+    """The ids of a page, and whether more follow."""
+    page = rows.page(**selected)
+    return [one.id for one, _ in page.rows], page.more
+
+
 def at_once(*works):
     """Runs functions in threads that begin together; what each returned or raised."""
     barrier, results = threading.Barrier(len(works)), [None] * len(works)
@@ -159,7 +165,7 @@ def test_a_deletion_frees_the_name_and_the_place_and_removes_the_secrets(rows, s
     assert rows.delete(first.id)
     assert not rows.delete(first.id)
     assert rows.find("vnf", "one") is None
-    assert (rows.of_instance("vnf"), rows.page()) == ([], [])
+    assert (rows.of_instance("vnf"), page_of(rows)) == ([], ([], False))
     second = rows.create(subscription(), quota=1)
     assert second.revision > first.revision
     t = store.tables.subscriptions
@@ -267,15 +273,24 @@ def test_test_messages_are_in_the_log_with_the_newest_first(rows, store):
 def test_pages_are_sorted_by_id_and_have_one_project_and_one_state(rows, store):
     made = sorted((rows.create(subscription(f"n{i}", project_id="pq"[i % 2])) for i in range(6)), key=lambda s: s.id)
     ids = [one.id for one in made]
-    assert [one.id for one, _ in rows.page()] == ids
-    assert [one.id for one, _ in rows.page(after=ids[1], limit=2)] == ids[2:4]
-    assert [one.id for one, _ in rows.page(project_id="p")] == [one.id for one in made if one.project_id == "p"]
-    assert rows.page(project_id="") == []
+    assert page_of(rows) == (ids, False)
+    assert page_of(rows, after=ids[1], limit=2) == (ids[2:4], True)
+    assert page_of(rows, project_id="p") == ([one.id for one in made if one.project_id == "p"], False)
+    assert page_of(rows, project_id="") == ([], False)
     with store.database.begin() as connection:
         t = store.tables.subscriptions
         connection.execute(sa.update(t).where(t.c.id == ids[2]).values(state="suspended"))
-    assert [one.id for one, _ in rows.page(state="suspended")] == [ids[2]]
-    assert len(rows.page(state="active")) == 5
+    assert page_of(rows, state="suspended") == ([ids[2]], False)
+    assert len(page_of(rows, state="active")[0]) == 5
+
+
+def test_a_page_ends_at_the_bytes_of_its_documents_and_has_them_as_they_were_written(rows):
+    texts = {"metadata": {"é": 1_000_000 * "é"}, "filter": {"labels": {"a": 1_000_000 * "b"}}}
+    made = sorted((rows.create(subscription(f"n{i}", **texts)) for i in range(5)), key=lambda s: s.id)
+    page = rows.page(limit=5)
+    assert page.more
+    assert [one for one, _ in page.rows] == made[:3]
+    assert page_of(rows, after=made[2].id, limit=5) == ([one.id for one in made[3:]], False)
 
 
 @on_one_database

@@ -313,6 +313,7 @@ def test_filters_are_stored_and_shown(client, rows):
         ({"labels": {"a": "b"}, "kinds": ["vnf_instance"]}, "/labels"),
         ({"labels": {"a": 1}}, "/labels/a"),
         ({"labels": {f"l{i}": "" for i in range(21)}}, "/labels"),
+        ({"labels": {"l" * 318: ""}}, "/labels"),
         ({"ids": ["x" * 256]}, "/ids/0"),
         ({"ids": ["x"] * 101}, "/ids"),
         ({"payload": "half"}, "/payload"),

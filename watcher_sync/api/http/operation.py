@@ -27,7 +27,7 @@ from __future__ import annotations
 import functools
 import inspect
 import urllib.parse
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import falcon
@@ -182,18 +182,21 @@ class Call(msgspec.Struct):
     def answer_page(
         self,
         name: str,
-        rows: Sequence[T],
+        rows: Iterable[T],
         marker_of: Callable[[T], str | int],
         document: Callable[[T], Any] = lambda row: row,
+        *,
+        more: bool = False,
     ) -> None:
         """Answers with as many of the rows as the request wants and as a page has; further rows are of another page.
 
         :param name: the member of the answer that has them.
         :param marker_of: returns the marker of the page after a row.
         :param document: makes what is shown of a row.
+        :param more: whether rows follow after these ones.
         """
         page = AnswerPage(self.query["limit"])
-        page.add_from(rows, marker_of, document)
+        page.add_from(rows, marker_of, document, more=more)
         self.answer({name: page.documents, **self.next_page(page.next_marker)})
 
     def answer_nothing(self) -> None:

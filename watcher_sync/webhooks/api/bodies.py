@@ -71,6 +71,7 @@ _FILTERS: dict[str, schemas.Schema] = {
     "fields": _NAMES | {"description": "Deliver a modification only if it touches one of these fields."},
     "labels": {
         "type": "object",
+        "propertyNames": {"maxLength": 317},
         "additionalProperties": {"type": "string", "maxLength": 255},
         "minProperties": 1,
         "maxProperties": 20,

@@ -349,13 +349,19 @@ class SubscriptionList:
     def list_page(self, call: Call) -> None:
         """Answers with one page."""
         query = call.query
-        rows = self._store.rows.page(
+        page = self._store.rows.page(
             after=query.get("marker", "").replace("\0", ""),
-            limit=query["limit"] + 1,
+            limit=query["limit"],
             project_id=call.context.scope_of(query.get("all_projects")),
             state=query.get("state"),
         )
-        call.answer_page("subscriptions", rows, lambda row: row[0].id, lambda row: self._store.document(call, row))
+        call.answer_page(
+            "subscriptions",
+            page.rows,
+            lambda row: row[0].id,
+            lambda row: self._store.document(call, row),
+            more=page.more,
+        )
 
 
 def rights_of(context: RequestContext) -> dict[str, Any]:
