@@ -9,6 +9,7 @@
 ``cmd``         The executables
 ``commit``      The commit cycle: a batch of events becomes one database transaction
 ``conf``        The options
+``decoding``    What the decoders of msgspec raise for a text of others
 ``demo``        The whole system against simulated control planes, in one process
 ``dispatch``    The table from event types to handler methods
 ``engine``      Reads events from the sources, commits them in batches, and acknowledges them

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, overload
 
 import msgspec
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.exceptions import InvalidEvent
 
 T = TypeVar("T")
@@ -144,7 +145,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             if isinstance(data, (bytes, bytearray, memoryview, msgspec.Raw)):
                 return msgspec.json.decode(data, type=type_)
             return msgspec.convert(data, type_)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
+        except UNDECODABLE as exc:
             raise InvalidEvent(f"data: {exc}") from None
 
 

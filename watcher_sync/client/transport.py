@@ -36,6 +36,7 @@ from watcher_sync.client.errors import (
     Unreachable,
     problem_error,
 )
+from watcher_sync.decoding import UNDECODABLE
 
 SERVICE_TYPE = "watcher-sync"
 """The type of the service in Keystone's catalog."""
@@ -78,7 +79,7 @@ class SuccessResponse:
         """
         try:
             return msgspec.json.decode(self._content, type=into)
-        except (msgspec.DecodeError, RecursionError, ValueError) as exc:
+        except UNDECODABLE as exc:
             raise UnexpectedResponse(f"the answer of {self._response.url} is not one of this API: {exc}") from None
 
 
@@ -349,7 +350,7 @@ def _refusal(response: requests.Response, content: bytes) -> ClientError:
         document = msgspec.json.decode(content)
         errors = msgspec.convert(document.get("errors", []), list[FieldError])
         detail = str(document.get("detail") or document["title"])
-    except (msgspec.MsgspecError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
+    except (*UNDECODABLE, AttributeError, KeyError, TypeError, ValueError):
         document, errors = {}, []
         detail = f"{response.status_code} {response.reason} from {response.url}, which is no answer of this API"
     return problem_error(

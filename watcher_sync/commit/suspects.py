@@ -29,6 +29,7 @@ from urllib.parse import quote
 import msgspec
 from oslo_log import log as logging
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.events import NATIVE, Event
 
 LOG = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ class Suspects:
             self._fail("another engine of the group on this machine uses it" if is_taken else exc)
             self._release()
             return
-        except (msgspec.MsgspecError, struct.error) as exc:
+        except (*UNDECODABLE, struct.error) as exc:
             self._fail(f"it has something else: {exc}")
             state, mark = _FileState(), []
         self.unclean_ends = state.unclean_ends + state.leads
@@ -272,7 +273,7 @@ def in_hand(path: Path) -> str:
             return described(_read(file)[1])
         finally:
             os.close(file)
-    except (OSError, msgspec.MsgspecError, struct.error):
+    except (OSError, *UNDECODABLE, struct.error):
         return "unknown"
 
 
@@ -302,7 +303,7 @@ def _key(source: str, event_type: str, name: str, envelope: str, *, exact: bool 
 
 
 def _read(file: int) -> tuple[_FileState, list[Marked]]:
-    """:raises OSError, msgspec.MsgspecError, struct.error: the file cannot be read, or has something else."""
+    """:raises OSError, UNDECODABLE, struct.error: the file cannot be read, or has something else."""
     data = os.pread(file, os.fstat(file).st_size, 0)
     if not data:
         return _FileState(), []

@@ -67,6 +67,8 @@ class OutletSelection:
         if not self._has_kind(change):
             return None
         if self._projects and (was_wanted := self._has_project(change.before)) != self._has_project(change.after):
+            if change.before is not None and change.after is not None and not self._has_project(change.actor):
+                change = msgspec.structs.replace(change, actor=None)  # it would name the other project
             return _left(change) if was_wanted else _came(change)
         if self._projects and not was_wanted:
             return None
@@ -77,10 +79,10 @@ class OutletSelection:
     def _has_kind(self, change: LogChange) -> bool:
         return not self._kinds or change.kind in self._kinds
 
-    def _has_project(self, entity: Mapping[str, Any] | None) -> bool:
+    def _has_project(self, owned: Mapping[str, Any] | None) -> bool:
         if not self._projects:
             return True
-        return entity is not None and entity.get(PROJECT_FIELD) in self._projects
+        return owned is not None and owned.get(PROJECT_FIELD) in self._projects
 
 
 def _left(change: LogChange) -> LogChange:

@@ -30,6 +30,7 @@ from oslo_log import log as logging
 from watcher_sync.accounts import cause_of, share_between_threads, tls_cause_of
 from watcher_sync.backoff import Backoff
 from watcher_sync.conf import cloud_account, reconcile_nova
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.reconcile.openstack_account import make_account, settle_region
 from watcher_sync.reconcile.openstack_errors import (
     AWAY,
@@ -44,7 +45,7 @@ from watcher_sync.reconcile.openstack_errors import (
     error_of,
     shown,
 )
-from watcher_sync.reconcile.openstack_json import UNDECODABLE, decode
+from watcher_sync.reconcile.openstack_json import decode
 
 LOG = logging.getLogger(__name__)
 

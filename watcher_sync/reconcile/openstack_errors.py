@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.exceptions import ReconcileError
 
 DEFAULT_PAUSE_SECONDS: Final = 1.0
@@ -109,7 +110,7 @@ def _body(response: Any) -> dict[str, Any] | None:
     """Return the error that a service wrote; None: it is not the JSON that OpenStack's services write."""
     try:
         body = msgspec.json.decode(response.content)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except UNDECODABLE:
         return None
     return body if isinstance(body, dict) else None
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 T = TypeVar("T")
-
-UNDECODABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
-"""What :func:`decode` raises."""
 
 
 def decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:

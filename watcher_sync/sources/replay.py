@@ -29,6 +29,7 @@ import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, OSLO, Event, portions
 from watcher_sync.exceptions import ConfigError, WatcherSyncError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
@@ -141,7 +142,7 @@ def _documents(path: str) -> Iterator[tuple[int, bytes]]:
         return
     try:
         raws = _RAWS.decode(text)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+    except UNDECODABLE:
         yield 1, text
         return
     line, offset = 1, 0

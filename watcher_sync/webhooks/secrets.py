@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import msgspec
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.exceptions import ConfigError, WatcherSyncError
 
 
@@ -80,7 +81,7 @@ class SecretBox:
             raise SecretUnreadable("[outlet_webhook] secret_keys is not set")
         try:
             return _decode(self._fernet.decrypt(sealed.encode()))
-        except (InvalidToken, msgspec.DecodeError):
+        except (InvalidToken, *UNDECODABLE):
             raise SecretUnreadable("no key of [outlet_webhook] secret_keys decrypts the secrets") from None
 
     def renew(self, sealed: str) -> str:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.wire import json
 from watcher_sync.wire.limits import MAX_DOCUMENT_BYTES
 
@@ -125,7 +126,7 @@ class CustomKind(NamedKind, frozen=True, kw_only=True):
             found = msgspec.json.decode(document)
             metadata = {name: value for name, value in found["metadata"].items() if name not in _NOT_IN_MODEL}
             values = _encode_sorted([metadata, *(path.read(found) for path in paths if path is not None)])
-        except (msgspec.MsgspecError, ArithmeticError, RecursionError, ValueError):
+        except (*UNDECODABLE, ArithmeticError, ValueError):
             return ""
         return hashlib.blake2b(values, digest_size=16).hexdigest()
 

@@ -20,6 +20,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.exceptions import WatcherSyncError
 
 MAX_SIZE: Final = 524288
@@ -78,7 +79,7 @@ def decode(body: bytes, *, max_size: int = MAX_SIZE, max_depth: int = MAX_DEPTH)
     try:
         tree = _DECODER.decode(body)
         # The encoding needs no check of its own: msgspec checks strings, and outside of strings JSON is ASCII.
-    except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
+    except UNDECODABLE as exc:
         _explain(body, max_depth, exc)
     # The search of one byte is several times as fast as that of two, and most texts have no backslash.
     if (b"\\" in body and b"\\u" in body) or body.count(b"{") + body.count(b"[") > max_depth:
@@ -142,7 +143,7 @@ def _read_wrapper(body: bytes) -> dict[str, str] | None:
                     "oslo.version": "2.0",
                     "oslo.message": _STRING_DECODER.decode(memoryview(body)[len(prefix) : -1]),
                 }
-            except (msgspec.MsgspecError, ValueError):
+            except UNDECODABLE:
                 return None
     return None
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime
 import functools
 import sys
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 
@@ -21,10 +21,6 @@ from watcher_sync.wire.custom_kinds import title_of
 from watcher_sync.wire.limits import Count, Id, Text
 
 Name = Annotated[str, msgspec.Meta(max_length=253)]
-
-UNREADABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
-"""What a decoder of msgspec raises for a text that is not the JSON that its type describes."""
-
 
 _MAX_TITLE_CHARS = 255
 """Of a title in the model."""

@@ -179,10 +179,7 @@ class CinderHandler(Handler):
         report = event.read(TypeReport)
         if report.error_message is not None:
             return
-        try:
-            found = msgspec.json.decode(report.volume_types, type=TypeFields)
-        except msgspec.DecodeError as exc:
-            raise InvalidEvent(f"data: volume_types: {exc}") from None
+        found = msgspec.structs.replace(event, data=report.volume_types).read(TypeFields)
         if event.type == "volume_type.delete":
             yield Delete("volume_type", found.id, _version(event))
             return

@@ -282,10 +282,13 @@ def test_a_file_with_something_else_is_a_warning_and_is_replaced(
     make: Make, tmp_path: Path, log: Callable[[], str]
 ) -> None:
     path = path_of(str(tmp_path), "default")
-    for garbage in (b"x", b"\xff" * 4096, msgspec.msgpack.encode({"a": 1})):
+    make().begin(events("name"))
+    damaged = path.read_bytes().replace(b"name", b"n\xffme")
+    for garbage in (b"x", b"\xff" * 4096, msgspec.msgpack.encode({"a": 1}), damaged):
         path.write_bytes(garbage)
+        assert in_hand(path) == "unknown"
         assert make().ends == {}
-    assert log().count("unusable, so an event that ends this process is not found: it has something else") == 3
+    assert log().count("unusable, so an event that ends this process is not found: it has something else") == 4
     make().begin(events("a"))
     assert make().ends == {("nova", "a"): 1}
 

@@ -17,6 +17,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.conf import keystone as options
+from watcher_sync.decoding import UNDECODABLE
 
 if TYPE_CHECKING:
     from keystoneauth1.session import Session
@@ -152,7 +153,7 @@ class KeystoneAddress(msgspec.Struct, frozen=True):
                 listed = msgspec.json.decode(answer.content, type=_Projects).projects
             except exceptions.HttpError:
                 continue  # only administrators list all
-            except (exceptions.ClientException, msgspec.MsgspecError) as exc:
+            except (exceptions.ClientException, *UNDECODABLE) as exc:
                 LOG.warning("Keystone lists no projects: %s", type(exc).__name__)
                 break
             return {project.id: project.name for project in listed[:MAX_PROJECTS]}

@@ -2,7 +2,8 @@
 """A pull consumer of a stream, ephemeral and without acknowledgements: each message once, in order.
 
 Its requests overlap, so the server always has one that is open unless enough messages are in hand. The server sends
-heartbeats for an open request. Every loss ends the consumer, and another one continues after the last message.
+heartbeats for an open request. Every loss ends the consumer, and another one continues after the last message. So does
+a message that no request asked for: requests bound what is in hand, whatever the server does.
 
 For the thread of the event loop only.
 """
@@ -134,6 +135,9 @@ class LogConsumer:
             return
         if not message.reply:
             self._on_status(message.headers or {})
+            return
+        if not self._requested:
+            self.end(LogLost("the server sent more than was asked for"))
             return
         self._requested -= 1
         self._delivered += 1

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.wire.watch import datamodel_pb2, events_pb2
 
 _TYPES: Mapping[str, events_pb2.Event.Type] = {
@@ -88,7 +89,7 @@ def messages_of_page(body: bytes) -> list[events_pb2.Event]:
     """
     try:
         return [_message(each) for each in _PAGE.decode(body)]
-    except msgspec.DecodeError as exc:
+    except UNDECODABLE as exc:
         raise ValueError(str(exc)) from None
 
 

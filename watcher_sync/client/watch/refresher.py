@@ -11,7 +11,6 @@ A token getter that is slow, such as Keystone's, delays no event and no answer t
 from __future__ import annotations
 
 import base64
-import binascii
 import math
 import threading
 import time
@@ -19,6 +18,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
+
+from watcher_sync.decoding import UNDECODABLE
 
 REFRESH_INTERVAL_SECONDS = 600.0
 """How often a token that is no JWT is refreshed, unless the caller chooses another interval."""
@@ -41,7 +42,7 @@ def expiry(token: str) -> float | None:
     body = parts[1]
     try:
         found = msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=_Claims).exp
-    except (binascii.Error, ValueError, msgspec.DecodeError):
+    except (*UNDECODABLE, ValueError):
         return None
     return found if math.isfinite(found) else None
 

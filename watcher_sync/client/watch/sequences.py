@@ -18,6 +18,8 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from watcher_sync.decoding import UNDECODABLE
+
 LOST = -1
 """The watermark is lost."""
 
@@ -150,7 +152,7 @@ class FileSequence:
             return msgspec.json.decode(self._path.read_bytes(), type=dict[str, int | str])
         except FileNotFoundError:
             return {}
-        except (OSError, msgspec.DecodeError):
+        except (OSError, *UNDECODABLE):
             return {_OTHERS: LOST}
 
     def _write(self, content: bytes) -> None:

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.events import Event, PartialPayload
 from watcher_sync.exceptions import InvalidEvent
-from watcher_sync.wire.kubernetes import UNREADABLE, DaemonSetObject, Object, PodObject, TypedObject, WorkloadObject
+from watcher_sync.wire.kubernetes import DaemonSetObject, Object, PodObject, TypedObject, WorkloadObject
 from watcher_sync.wire.limits import Text
 
 T = TypeVar("T")
@@ -61,5 +62,5 @@ def read(event: Event, type_: type[T]) -> T:
     try:
         found: T = _DECODERS[type_].decode(data)
         return found
-    except UNREADABLE as exc:
+    except UNDECODABLE as exc:
         raise InvalidEvent(f"object: {exc}") from None

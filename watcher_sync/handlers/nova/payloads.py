@@ -24,6 +24,7 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType, field
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.model.kinds import Count, Id, Text
 
@@ -264,7 +265,7 @@ def read(payload: Any, contract: Contract[T]) -> T:
         raise InvalidEvent(f"payload: Expected object, got {type(payload).__name__}")
     try:
         whole = contract.decode_whole(payload)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except UNDECODABLE:
         return _from_text(payload, contract)
     _gate(whole.name, whole.namespace, whole.version, contract)
     data: T = whole.data

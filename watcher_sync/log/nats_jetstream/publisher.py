@@ -19,6 +19,7 @@ import msgspec
 from nats.errors import Error as NatsError
 from nats.errors import MaxPayloadError
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.log.base import ChangeTooLarge, OutletDeposed, OutletError
 from watcher_sync.log.nats_jetstream.streams import LogStreams
 from watcher_sync.sources.nats.api import JetStreamAnswer
@@ -173,7 +174,7 @@ def _why_refused(message: NatsMessage, sequence: int) -> tuple[str, bool]:
         return "no server has the stream now", False
     try:
         answer = msgspec.json.decode(message.data, type=PublishAnswer)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return "its answer is not understood", False
     if answer.error is not None:
         return str(answer.error), answer.error.err_code in _WRONG_SEQUENCE | {_DUPLICATE_IN_BATCH}

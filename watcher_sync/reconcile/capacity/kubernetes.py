@@ -14,6 +14,7 @@ from typing import ClassVar, Final
 import msgspec
 from oslo_config import cfg
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity
 from watcher_sync.sources.kubernetes.connection import ApiConnection
@@ -94,7 +95,7 @@ The account of the source needs the right to list nodes.
             for text in self._list(target, connection, deadline):
                 try:
                     capacity = capacity_of(_DECODER.decode(text))
-                except (msgspec.DecodeError, ValueError) as exc:
+                except (*UNDECODABLE, ValueError) as exc:
                     raise CapacityError(f"cluster {target.cluster}: a node cannot be read: {exc}") from None
                 assert capacity.host is not None
                 found.setdefault(capacity.host, capacity)

@@ -13,11 +13,12 @@ from typing import Any, ClassVar, Final
 import msgspec
 from oslo_config import cfg
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity
 from watcher_sync.reconcile.entries import why_unreadable
 from watcher_sync.reconcile.openstack import COMPUTE, CloudClient, OpenStackCloud
 from watcher_sync.reconcile.openstack_errors import CloudError, UnreadableAnswer
-from watcher_sync.reconcile.openstack_json import UNDECODABLE, decode
+from watcher_sync.reconcile.openstack_json import decode
 from watcher_sync.reconcile.openstack_pages import by_marker
 
 _HIGHEST: Final = (2, 87)

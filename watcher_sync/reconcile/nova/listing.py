@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.reconcile.entries import why_unreadable
 from watcher_sync.reconcile.nova.payloads import (
     AggregatePayload,
@@ -33,7 +34,7 @@ from watcher_sync.reconcile.nova.payloads import (
 from watcher_sync.reconcile.nova.sight import ADMIN_PROBE, PROBE, RULE_OF_ADMINS, ServerUnseen, Sight
 from watcher_sync.reconcile.openstack import COMPUTE, CloudClient
 from watcher_sync.reconcile.openstack_errors import CloudNotFound, CloudRequestRefused, UnreadableAnswer
-from watcher_sync.reconcile.openstack_json import UNDECODABLE, decode
+from watcher_sync.reconcile.openstack_json import decode
 from watcher_sync.reconcile.openstack_pages import by_marker, by_offset
 
 _HIGHEST: Final = (2, 96)

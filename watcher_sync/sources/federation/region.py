@@ -18,6 +18,7 @@ from keystoneauth1.identity import v3
 from watcher_sync.client import Client, Conflict, Forbidden, NotFound, UnexpectedResponse
 from watcher_sync.client.errors import OversizedAnswer
 from watcher_sync.client.transport import SuccessResponse, Transport
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.sources.federation.options import RegionSettings
 from watcher_sync.sources.federation.states import RegionDocument, decode_document
 from watcher_sync.wire.limits import is_epoch
@@ -158,7 +159,7 @@ def _decoded(path: str, response: SuccessResponse) -> tuple[RegionPage, str | No
         entities = [(decode_document(raw), bytes(raw)) for raw in raws]
         seq = msgspec.json.decode(answer["seq"], type=int)
         marker = msgspec.json.decode(answer["next_marker"], type=str | None)
-    except (KeyError, msgspec.DecodeError) as exc:
+    except (KeyError, *UNDECODABLE) as exc:
         raise UnexpectedResponse(f"the answer of {path} is no list with versions: {exc}") from None
     return RegionPage(entities, seq, _epoch_of(response)), marker
 

@@ -26,9 +26,9 @@ import msgspec
 import urllib3
 from oslo_log import log
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.sources.kubernetes.credentials import Access, ApiClient, CredentialsError, load_client
 from watcher_sync.sources.kubernetes.kubeconfig import Files
-from watcher_sync.wire.kubernetes import UNREADABLE
 
 LOG = log.getLogger(__name__)
 
@@ -99,7 +99,7 @@ def api_error(body: bytes, *, code: int = 0, retry_after: str | None = None) -> 
     """
     try:
         status = msgspec.json.decode(body, type=_Status)
-    except UNREADABLE:
+    except UNDECODABLE:
         status = _Status()
     seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
     if seconds is None and status.details is not None and status.details.retry_after:

@@ -17,9 +17,9 @@ from typing import TypeVar
 
 import msgspec
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.sources.kubernetes.connection import ApiError, KubernetesError, NotServed, TransportError
 from watcher_sync.sources.kubernetes.resources import Resource
-from watcher_sync.wire.kubernetes import UNREADABLE
 
 Read = Callable[[str], bytes]
 """Returns the document at a path. :raises KubernetesError: the request failed."""
@@ -109,5 +109,5 @@ def _document(path: str, read: Read, type_: type[_Document]) -> _Document:
     """:raises TransportError: what is at the path is no such document."""
     try:
         return msgspec.json.decode(read(path), type=type_)
-    except UNREADABLE as exc:
+    except UNDECODABLE as exc:
         raise TransportError(f"discovery of {path}: {exc}") from exc

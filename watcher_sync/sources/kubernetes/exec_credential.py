@@ -29,6 +29,7 @@ from typing import IO, Any, Final
 
 import msgspec
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.sources.kubernetes.kubeconfig import (
     Exec,
     Files,
@@ -37,7 +38,6 @@ from watcher_sync.sources.kubernetes.kubeconfig import (
     KubeconfigUser,
     Section,
 )
-from watcher_sync.wire.kubernetes import UNREADABLE
 
 _EXTENSION: Final = "client.authentication.k8s.io/exec"
 _KIND: Final = "ExecCredential"
@@ -144,7 +144,7 @@ def _cluster_info(cluster: Section[KubeconfigCluster], files: Files) -> dict[str
 def _read_answer(entry: Exec, stdout: bytes) -> ExecStatus:
     try:
         answer = msgspec.json.decode(stdout, type=_ExecCredential)
-    except UNREADABLE as exc:
+    except UNDECODABLE as exc:
         # The message names a field, and never its value.
         raise ExecError(f"exec plugin {entry.command}: its output is no {_KIND}: {_printable(str(exc))}") from None
     if answer.kind != _KIND or answer.api_version != entry.api_version:

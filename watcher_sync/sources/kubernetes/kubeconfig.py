@@ -22,6 +22,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 import yaml
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.sources.kubernetes.proxy import ProxyError, parse_proxy
 
 _DEFAULT: Final = "~/.kube/config"
@@ -396,7 +397,7 @@ def _decode(content: bytes) -> Any:
     if content.lstrip().startswith(b"{"):
         try:
             return msgspec.json.decode(content)  # which may have tabs, and YAML not
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             pass
     document = next(iter(yaml.load_all(content, _KubectlLoader)), None)  # noqa: S506 - a SafeLoader
     return {} if document is None else document

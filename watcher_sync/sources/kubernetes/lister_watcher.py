@@ -21,6 +21,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 import urllib3
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.sources.kubernetes import discovery, resources, watch_stream
 from watcher_sync.sources.kubernetes.connection import (
     MAX_ANSWER_BYTES,
@@ -31,7 +32,7 @@ from watcher_sync.sources.kubernetes.connection import (
     api_error,
 )
 from watcher_sync.sources.kubernetes.resources import Resource
-from watcher_sync.wire.kubernetes import UNREADABLE, Object
+from watcher_sync.wire.kubernetes import Object
 
 _METADATA: Final = f"{resources.WHOLE};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
@@ -130,12 +131,12 @@ def _read(body: bytes, read_as: type[Object] | None) -> tuple[ObjectPage, str]:
         try:
             found = _decoder(read_as).decode(body)
             objects = found.items or []
-        except UNREADABLE:
+        except UNDECODABLE:
             pass  # one object does not fit, or the body is no list: the decode below decides
     if found is None:
         try:
             found = _decode(body)
-        except UNREADABLE as exc:
+        except UNDECODABLE as exc:
             raise TransportError(f"the answer is no list: {exc}") from exc
         items = found.items or []
     metadata = found.metadata
@@ -273,7 +274,7 @@ class ListerWatcher:
         page, token = _read(self._list(token, 1, _METADATA, MAX_ANSWER_BYTES, read_timeout), None)
         try:
             (found,) = map(_decode_named, page.texts())
-        except (*UNREADABLE, ValueError) as exc:
+        except (*UNDECODABLE, ValueError) as exc:
             raise TransportError(f"the answer is no list of one object's metadata: {exc}") from exc
         name = "/".join(filter(None, (found.metadata.namespace, found.metadata.name)))
         page.unread = f"{name} has more than {MAX_ANSWER_BYTES} bytes"

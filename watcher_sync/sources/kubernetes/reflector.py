@@ -24,6 +24,7 @@ from typing import Final, Protocol
 from oslo_log import log as logging
 
 from watcher_sync.backoff import Backoff
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.events import Event
 from watcher_sync.sources.base import IntakeClosed
 from watcher_sync.sources.kubernetes import watch_stream
@@ -40,7 +41,7 @@ from watcher_sync.sources.kubernetes.options import ReflectorSettings
 from watcher_sync.sources.kubernetes.progress import Phase, SyncProgress
 from watcher_sync.sources.kubernetes.resources import Resource, key_of
 from watcher_sync.sources.kubernetes.tracker import ObjectTracker
-from watcher_sync.wire.kubernetes import UNREADABLE, is_below
+from watcher_sync.wire.kubernetes import is_below
 
 LOG = logging.getLogger(__name__)
 
@@ -394,7 +395,7 @@ class Reflector:
                             seen = None
                     elif found.type == "ERROR":
                         raise ListerWatcher.stream_error(bytes(found.object))
-                except UNREADABLE as exc:
+                except UNDECODABLE as exc:
                     events.append(self.objects.undecodable(line, str(exc)))
                     self.version, version = None, None  # only a listing can find the version
                     raise TransportError(f"an event cannot be decoded: {exc}") from exc

@@ -28,6 +28,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.conf import opts
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.events import NATIVE, Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import Emit, Gaps, IntakeClosed, Source, SourceState, SourceStatus
@@ -38,7 +39,6 @@ from watcher_sync.sources.kubernetes.progress import Phase
 from watcher_sync.sources.kubernetes.reflector import Reflector
 from watcher_sync.sources.kubernetes.target import ClusterTarget, read_target
 from watcher_sync.sources.redelivery import Redelivery
-from watcher_sync.wire.kubernetes import UNREADABLE
 
 LOG = logging.getLogger(__name__)
 
@@ -317,7 +317,7 @@ class KubernetesSource(Source):
         try:
             body = self._connection.read("/version", read_timeout=_VERSION_TIMEOUT_SECONDS)
             return msgspec.json.decode(body, type=_ServerVersion).git
-        except (KubernetesError, *UNREADABLE) as exc:
+        except (KubernetesError, *UNDECODABLE) as exc:
             LOG.debug("source %s: the version of the server is unknown: %s", self.name, exc)
             return None
 

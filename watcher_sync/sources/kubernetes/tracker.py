@@ -19,10 +19,11 @@ from typing import Any, Final
 
 import msgspec
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.events import Event, PartialPayload
 from watcher_sync.sources.kubernetes import watch_stream
 from watcher_sync.sources.kubernetes.lister_watcher import ListerWatcher, ObjectPage
-from watcher_sync.wire.kubernetes import UNREADABLE, is_below
+from watcher_sync.wire.kubernetes import is_below
 
 _UNREADABLE_UID: Final = ""
 """Represents, in a set of uids, an object whose uid cannot be read."""
@@ -84,7 +85,7 @@ class ObjectTracker:
             metadata = watch_stream.metadata_of(item)
             if not metadata.uid:
                 raise msgspec.DecodeError("metadata has no uid")
-        except UNREADABLE as exc:
+        except UNDECODABLE as exc:
             seen.add(_UNREADABLE_UID)
             return self.undecodable(item, str(exc))
         seen.add(metadata.uid)

@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 import urllib3
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.sources.kubernetes.connection import TooLarge, TransportError, transport_errors
-from watcher_sync.wire.kubernetes import UNREADABLE
 
 _CHUNK_BYTES: Final = 1 << 16
 _MAX_LINE_BYTES: Final = 32 << 20
@@ -158,6 +158,6 @@ def _is_complete(line: bytes) -> bool:
     """Whether a line without a newline is not cut off."""
     try:
         _decode_any(line)
-    except UNREADABLE:
+    except UNDECODABLE:
         return False
     return True

@@ -12,6 +12,7 @@ import msgspec
 from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 
+from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.sources.nats.connection import NatsConnection
 from watcher_sync.sources.session import NotAnswered, NotReady
 
@@ -65,5 +66,5 @@ class JetStreamApi:
             raise NotAnswered(self._connection.explained(failure)) from None
         except NatsError as exc:
             raise NotReady(f"JetStream cannot be asked: {exc}") from None
-        except msgspec.MsgspecError as exc:
+        except UNDECODABLE as exc:
             raise NotReady(f"JetStream's answer is not understood: {exc}") from None
