@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -12,7 +13,9 @@ from watcher_sync.assembly.api import Wsgi
 class Streams:
     """The event streams of an API."""
 
-    def __init__(self) -> None:
+    def __init__(self, parts: int | None = None) -> None:
+        """:param parts: after so many parts of its answer a stream ends; None: when the API ends it."""
+        self.parts = parts
         self.open = 0
         self.begun = 0
         self.asked = 0
@@ -33,7 +36,7 @@ class Streams:
         self.open += 1
         self.begun += 1
         try:
-            yield from answer
+            yield from itertools.islice(answer, self.parts)
         finally:
             self.open -= 1
             getattr(answer, "close", lambda: None)()

@@ -20,10 +20,16 @@ from tests.functional.security.serving import nginx_with
 from tests.services.servers import free_port
 from tests.waiting import deadline, wait_until
 
-PLAIN = "location / { proxy_pass http://API; }"
+PASS = "proxy_pass http://API;"
+PLAIN = f"location / {{ {PASS} }}"
 """What many write: nginx sends the API a Host of its own then."""
 
 SECONDS = 20
+
+EVENTS = """
+const isMeant = ({name, startTime}) => name.endsWith("/v1/events") && startTime > arguments[0];
+return performance.getEntriesByType("resource").filter(isMeant).length;
+"""
 
 REASON = """
 const isSeen = (one) => one.checkVisibility({visibilityProperty: true});
@@ -154,3 +160,35 @@ def test_a_proxy_that_ends_silent_streams_disturbs_no_reader(proxied: Callable[.
     seq = shared_cloud.cycle.model.generation
     wait_until(lambda: page.all(f'li[data-seq="{seq}"]'), SECONDS, "the change")
     assert not page.run("return window.lost")
+
+
+@pytest.mark.parametrize("parts", [0, 1])
+def test_a_proxy_that_ends_streams_at_once_is_asked_less_than_twice_a_second_and_no_change_is_lost(
+    proxied: Callable[..., Page], shared_cloud: Cloud, parts: int
+) -> None:
+    streams = Streams(parts)
+    page = proxied(PLAIN, wrap=streams, stream_rate=0)
+    page.open()
+    wait_until(lambda: page.all(".connection.live") and page.all(".tile"), SECONDS, "the live page")
+    page.run(WATCH)
+    before = streams.begun + streams.asked
+    milliseconds = int(page.run("return performance.now()"))
+    wait_until(lambda: page.run("return performance.now()") > milliseconds + 5000, SECONDS, "five seconds")
+    assert streams.begun + streams.asked - before <= 8
+    shared_cloud.commit(shared_cloud.instance(next(iter(shared_cloud.instances)), vcpus=73 + parts))
+    seq = shared_cloud.cycle.model.generation
+    wait_until(lambda: page.all(f'li[data-seq="{seq}"]'), SECONDS, "the change")
+    assert page.all(".connection.live")
+    assert not page.run("return window.lost")
+
+
+def test_a_page_whose_position_is_refused_again_and_again_begins_again_less_than_twice_a_second(
+    proxied: Callable[..., Page],
+) -> None:
+    refused = "if ($http_accept = text/event-stream) { return 410; }"
+    page = proxied(f"{PLAIN} location = /v1/events {{ {refused} {PASS} }}")
+    page.open()
+    wait_until(lambda: page.all(".tile"), SECONDS, "the page")
+    milliseconds = int(page.run("return performance.now()"))
+    wait_until(lambda: page.run("return performance.now()") > milliseconds + 5000, SECONDS, "five seconds")
+    assert page.run(EVENTS, milliseconds) < 20  # each time two: the last changes, and the stream

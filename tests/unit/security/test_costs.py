@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from watcher_sync.api.entities.entity_filters import MAX_FILTERS, MAX_MEMBERS, M
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
+from watcher_sync.model.kinds import Kind
 from watcher_sync.storage.writing.store import Store
 
 PAGE = Path("doc/source/admin/security.rst")
@@ -73,14 +75,13 @@ def test_each_operation_of_the_document_is_in_one_row_of_the_page(store, operati
 
 
 class Meter:
-    """Counts the steps of every statement on the database of a store."""
+    """Counts the steps of every statement, on the database of the store and on the copies of the past."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self) -> None:
         self.steps = 0
-        store.database.dispose()
-        sa.event.listen(store.database, "before_cursor_execute", self._count)
 
-    def _count(self, connection: sa.Connection, *_: Any) -> None:
+    def listen(self, connection: sa.Connection, *_: Any) -> None:
+        """Count those of the statement that comes."""
         connection.connection.driver_connection.set_progress_handler(self._tick, TICK)
 
     def _tick(self) -> None:
@@ -88,12 +89,30 @@ class Meter:
 
 
 @pytest.fixture
+def meter() -> Iterator[Meter]:
+    """Of all databases of the process."""
+    meter = Meter()
+    sa.event.listen(sa.Engine, "before_cursor_execute", meter.listen)
+    yield meter
+    sa.event.remove(sa.Engine, "before_cursor_execute", meter.listen)
+
+
+@pytest.fixture
 def full(store: Store) -> Store:
     """Entities of each kind, whose objects and lists have members."""
+    write(store, range(ROWS))
+    return store
+
+
+def write(store: Store, numbers: Iterable[int]) -> int:
+    """An entity of each kind for each number, which its values have, too; gives the seq.
+
+    The number of an entity is that modulo ROWS.
+    """
     cycle = CommitCycle(store, store.load(), telling())
     for name, kind in store.kinds.items():
         events = []
-        for n in range(ROWS):
+        for n in numbers:
             texts = {f.name: f"{f.name}-{n}" for f in kind.fields.values() if f.python is str and not f.words}
             objects = {
                 f.name: {f"m{i}": f"v{n}" for i in range(10)}
@@ -102,9 +121,10 @@ def full(store: Store) -> Store:
             }
             values = {f: v for f, v in {**texts, **objects}.items() if kind.fields[f].facet is not None}
             made = kind.from_json(values)
-            events.append(told(f"{name}{n}", Upsert(name, f"{name}-{n:06}", "1", by_facet(name, **made))))
+            change = Upsert(name, f"{name}-{n % ROWS:06}", f"{n // ROWS}", by_facet(name, **made))
+            events.append(told(f"{name}{n}", change))
         cycle.run(Batch(events=events))
-    return store
+    return cycle.model.generation
 
 
 def dearest(parameters: list[dict[str, Any]]) -> Iterator[str]:
@@ -152,16 +172,21 @@ def filters_of(parameter: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield from ((member, value) for value in fitting[:1])
 
 
+def named(store: Store, path: str) -> tuple[Kind | None, str]:
+    """The kind of a path, if it has one, and the path with an id."""
+    kind = next((k for k in store.kinds.values() if f"/{k.plural}" in path), None)
+    return kind, re.sub(r"\{.*?\}", "x" if kind is None else f"{kind.name}-000001", path)
+
+
 @pytest.mark.slow
-def test_no_operation_costs_more_steps_of_a_row_than_the_page_says(full, client, operations) -> None:
+def test_no_operation_costs_more_steps_of_a_row_than_the_page_says(full, meter, client, operations) -> None:
     bounds = {each: STEPS.search(text) for _, names, text in rows() for each in names}
-    meter, found, accepted = Meter(full), {}, set()
+    found, accepted = {}, set()
     for method, path, operation in operations:
         name = shape(full, method, path)
         if method != "GET" or (bound := bounds[name]) is None:
             continue
-        kind = next((k for k in full.kinds.values() if f"/{k.plural}" in path), None)
-        item = re.sub(r"\{.*?\}", "x" if kind is None else f"{kind.name}-000001", path)
+        _, item = named(full, path)
         for query in dearest(operation["parameters"]):
             meter.steps = 0
             status = client.simulate_get(item, query_string=query).status_code
@@ -172,3 +197,31 @@ def test_no_operation_costs_more_steps_of_a_row_than_the_page_says(full, client,
                 found[name] = (meter.steps - EMPTY_DATABASE_STEPS, item, query, status, int(bound[1]))
     assert accepted >= {"GET /v1/{kinds}", "GET /v1/search", "GET /v1/graph", "GET /v1/compute_model", "GET /v1/diff"}
     assert {n: v for n, v in found.items() if v[0] > v[-1] * ROWS} == {}
+
+
+@pytest.mark.slow
+def test_no_read_of_the_past_costs_more_steps_of_a_row_and_a_change_than_the_page_says(
+    full, meter, client, operations
+) -> None:
+    bound = next(int(STEPS.search(text)[1]) for what, _, text in rows() if "as_of" in what)
+    created, journal, found, accepted = full.load().generation, full.tables.journal.c, [], set()
+    head = write(full, range(ROWS, 2 * ROWS))
+    moments = itertools.count()
+    for method, path, operation in operations:
+        if not any(each["name"] == "as_of" for each in operation["parameters"]):
+            continue
+        kind, item = named(full, path)
+        first, *_, last = dearest(operation["parameters"])
+        for query, last_seq in itertools.product((first, last), (head, created, created // 2)):
+            moment = last_seq - next(moments)  # no two are one, because a copy is made once
+            meter.steps = 0
+            status = client.simulate_get(item, query_string=f"{query}&as_of={moment}").status_code
+            steps = meter.steps - EMPTY_DATABASE_STEPS
+            later = sa.select(sa.func.count()).where(journal.seq > moment)
+            with full.connect() as connection:
+                changes = connection.execute(later.where(journal.kind == kind.name) if kind else later).scalar()
+            found.append((steps / (changes + ROWS * (1 if kind else len(full.kinds))), item, query, moment))
+            if status == 200:
+                accepted.add(shape(full, method, path))
+    assert accepted >= {"GET /v1/{kinds}", "GET /v1/{kinds}/{entity_id}", "GET /v1/search", "GET /v1/graph"}
+    assert bound / 2 < max(found)[0] <= bound, max(found)

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The changes as server-sent events, read with fetch: an EventSource could not send a token.
+// The changes as server-sent events, read with fetch, because an EventSource cannot send a token.
 //
-// Guaranteed: every change after the position that it was started with is told once and in order, across
-// as many connections as that takes. A server that stays silent for longer than two heartbeats counts as gone.
+// onRow gets every change after the start position once and in order, across all connections. A server that is silent
+// for longer than two heartbeats counts as gone.
 //
-// On HTTP/1.1 a browser has six connections for a server, and all its tabs share them. So some tabs have a stream each,
-// the other visible ones ask again and again, and the hidden ones wait. No tab gets what another one's token may read.
+// On HTTP/1.1 all tabs of a browser share six connections to a server. So some tabs have a stream each, the other
+// visible tabs poll, and the hidden ones wait. No tab gets what only another tab's token may read.
 import { Problem, get, headers, problemOf, query } from "./api.js";
 import { parse } from "./exact.js";
 
 const SILENCE = 25000;
 const LONGEST = 20000;
 const STREAMS = 3; // of all tabs
-const AGAIN = 1000;
+const AGAIN = 1000; // between two polls; a stream that ended sooner did not work
 const ROWS = 500;
 
 export class Stream {
   /**
    * @param onRow      called with each change.
    * @param onState    called with {state: "live" | "waiting" | "lost" | "refused", error, until}.
-   * @param onLost     called when the journal cannot tell what was missed (410): read everything again,
-   *                   then start anew.
+   * @param onLost     called when the journal does not have what was missed (410): read all of the model again, then
+   *                   call start.
    */
   constructor({ onRow, onState, onLost }) {
     Object.assign(this, { onRow, onState, onLost });
@@ -29,12 +29,12 @@ export class Stream {
     this.run = 0;
     this.failures = 0;
     this.isLive = false;
-    this.noneBefore = 0; // when a stream is tried again that the API refused
+    this.noneBefore = 0; // when the next stream may begin
     this.wake = null;
     this.abort = null;
   }
 
-  /** Begin after a seq; what ran before ends. */
+  /** Read the changes after a seq; ends what ran before. */
   start(since) {
     this.since = String(since);
     this.epoch = null;
@@ -42,13 +42,13 @@ export class Stream {
     this.restart();
   }
 
-  /** End for good; nothing is told any more. */
+  /** End; no function is called after this. */
   stop() {
     this.since = null;
     this.restart();
   }
 
-  /** Go on at once where it was; while the page is hidden, wait. */
+  /** Connect again at the last position, or wait while the page is hidden. */
   restart() {
     const run = ++this.run;
     this.abort?.abort();
@@ -60,23 +60,20 @@ export class Stream {
   async _keep(run) {
     while (run === this.run) {
       let error = null;
-      let pause = 0; // the server ends every stream some time
+      let pause = 0; // the server ends every stream after some minutes
       try {
         pause = (await this._isStreamed(run)) ? 0 : await this._ask(run);
       } catch (caught) {
         error = caught instanceof Problem ? caught : new Problem(0, "The connection was cut");
       }
       if (run !== this.run) return;
-      if (error?.status === 410) {
-        this.onLost();
-        return;
-      }
       if (error?.status === 401 || error?.status === 403) {
         this.onState({ state: "refused", error });
         return;
       }
-      if (error?.status === 0 && this.isLive) {
-        this.isLive = false; // a proxy ended what was silent; one that does not come back is told of next time
+      const isLost = error?.status === 410;
+      if (isLost || (error?.status === 0 && this.isLive)) {
+        this.isLive = false; // a proxy ends silent streams: only the next failure in a row is shown
         pause = AGAIN;
       } else if (error) {
         this.failures += 1;
@@ -91,10 +88,14 @@ export class Stream {
           setTimeout(resolve, pause);
         });
       }
+      if (isLost && run === this.run) {
+        this.onLost();
+        return;
+      }
     }
   }
 
-  /** Follow a stream to its end; false: all are in use, or, without TLS, the browser has no locks. */
+  /** Read a stream to its end; false: other tabs have all streams, or the browser has no locks (without TLS). */
   async _isStreamed(run) {
     for (let number = 1; navigator.locks && Date.now() >= this.noneBefore && number <= STREAMS; number += 1) {
       const isMine = await navigator.locks.request(`watcher-sync-stream-${number}`, { ifAvailable: true }, async (lock) => {
@@ -106,7 +107,7 @@ export class Stream {
     return false;
   }
 
-  /** Ask once what has changed; after how many milliseconds to ask again. */
+  /** Poll once; returns the milliseconds until the next poll. */
   async _ask(run) {
     const page = await get(`v1/events?${query({ since: this.since, limit: ROWS, ...(this.epoch && { epoch: this.epoch }) })}`);
     if (run !== this.run) return 0;
@@ -124,6 +125,7 @@ export class Stream {
   }
 
   async _connect(run) {
+    const begun = Date.now();
     const abort = (this.abort = new AbortController());
     let watchdog = setTimeout(() => abort.abort(), SILENCE);
     try {
@@ -133,7 +135,7 @@ export class Stream {
         signal: abort.signal,
       });
       if (response.status === 429 || response.status === 503) {
-        this.noneBefore = Date.now() + LONGEST; // other browsers have all streams: ask
+        this.noneBefore = Date.now() + LONGEST; // other browsers have all streams: poll
         return;
       }
       if (!response.ok) throw await problemOf(response);
@@ -142,6 +144,7 @@ export class Stream {
       let rest = "";
       for (;;) {
         const { value, done } = await reader.read();
+        if (done && Date.now() - begun < AGAIN) this.noneBefore = Date.now() + LONGEST; // a proxy ends streams: poll
         if (done || run !== this.run) return;
         clearTimeout(watchdog);
         watchdog = setTimeout(() => abort.abort(), SILENCE);
