@@ -31,6 +31,15 @@ const isMeant = ({name, startTime}) => name.endsWith("/v1/events") && startTime 
 return performance.getEntriesByType("resource").filter(isMeant).length;
 """
 
+HOLD = r"""
+const fetched = window.fetch;
+window.fetch = async (...request) => {
+  if (/quarantine\/[0-9]+$/.test(request[0])) await new Promise((release) => { window.release = release; });
+  return fetched(...request);
+};
+"""
+"""Holds the request for a quarantined event."""
+
 REASON = """
 const isSeen = (one) => one.checkVisibility({visibilityProperty: true});
 return [...document.querySelectorAll(".problem, .boot, .banner")].filter(isSeen).map((one) => one.innerText).join();
@@ -100,6 +109,20 @@ def test_behind_a_proxy_that_changes_the_host_the_page_shows_the_model_and_says_
     page.click(".quarantined details summary")
     page.choose(".quarantined .actions button", "Replay")
     page.wait_text(".quarantined .problem", "let the proxy pass the Host on", SECONDS)
+
+
+def test_an_event_that_comes_late_does_not_hide_why_it_was_not_applied_again(proxied: Callable[..., Page]) -> None:
+    page = proxied(PLAIN)
+    page.open()
+    wait_until(lambda: page.all(".connection.live") and page.all(".tile"), SECONDS, "the live page")
+    page.run(HOLD)
+    page.click(".by-reason details summary")
+    page.click(".quarantined details summary")
+    page.choose(".quarantined .actions button", "Replay")
+    page.wait_text(".quarantined .problem", "let the proxy pass the Host on", SECONDS)
+    page.run("window.release()")
+    wait_until(lambda: page.all(".quarantined pre[aria-label=Body]"), SECONDS, "the body")
+    assert page.all(".quarantined .problem")
 
 
 @pytest.mark.parametrize("why", NOT_LOADED)

@@ -13,10 +13,11 @@ class Entry extends Pure {
 
   unfold = async (event) => {
     if (!event.currentTarget.open || this.state.whole) return;
-    await this.attempt(async () => this.setState({ whole: await get(`v1/quarantine/${this.props.entry.id}`), problem: null }));
+    await this.attempt(async () => this.setState({ whole: await get(`v1/quarantine/${this.props.entry.id}`) }));
   };
 
   async attempt(work) {
+    this.setState({ problem: null }); // at its beginning, because another attempt may fail before this one ends
     try {
       await work();
     } catch (problem) {
@@ -28,7 +29,7 @@ class Entry extends Pure {
   replay = () =>
     this.attempt(async () => {
       const { outcome } = await send("POST", `v1/quarantine/${this.props.entry.id}/replay`);
-      this.setState({ outcome, problem: null });
+      this.setState({ outcome });
       this.props.again();
     });
 
