@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
+from watcher_sync.decoding import UNDECODABLE
+
 T = TypeVar("T")
 
 
@@ -21,7 +23,7 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
     """
     try:
         return decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeError) as exc:
+    except UNDECODABLE as exc:
         try:
             text = bytes(body).decode(errors="replace")
             found = json.loads(text, parse_constant=lambda _: None, parse_float=_finite)
