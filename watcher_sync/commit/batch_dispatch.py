@@ -86,7 +86,7 @@ _VALUES: Final = re.compile(r"""['"].*['"]""", re.DOTALL)
 
 
 def _without_values(reason: str) -> str:
-    """A reason as a line of the log has it. That an event is unauthorised says its type, and no value."""
+    """A reason as a line of the log has it. One that is unauthorised names the type or the source of its event."""
     return (reason if reason.startswith(UNAUTHORISED) else _VALUES.sub("'...'", reason))[:_MAX_LOGGED]
 
 

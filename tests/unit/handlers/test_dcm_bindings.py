@@ -218,14 +218,66 @@ def test_the_account_in_the_nats_subject_is_the_source_that_is_bound(player):
     assert bindings(player) == {("kubevirt-sp", "kubevirt")}
 
 
-def test_a_health_warning_by_a_source_that_is_bound_to_other_providers_only_is_quarantined(player):
+def warned(source, state="degraded", *, provider="kubevirt-sp", **more):
+    number = next(_numbers)
+    at = dcm.NOON + datetime.timedelta(seconds=number)
+    document = dcm.health(state, provider=provider, event_id=f"h-{number}", time=at, **more)
+    return event({**document, "source": source}, sequence=number, channel="dcm.agents.health")
+
+
+def acknowledged(source, instance_id):
+    number = next(_numbers)
+    at = dcm.NOON + datetime.timedelta(seconds=number)
+    document = dcm.answer("creation-acknowledged", instance_id, event_id=f"a-{number}", time=at)
+    return event({**document, "source": source}, sequence=number, channel="dcm.agents.responses")
+
+
+def state_of(player, entity_id="kubevirt-sp/vm"):
+    provider = player.model.get("provider", entity_id)
+    return provider and provider.state
+
+
+@pytest.mark.parametrize("source", ["never-seen", "dcm/agents/agent-9", "dcm/providers/kubevirt-sp", ACM])
+def test_a_warning_of_a_source_that_is_not_the_providers_sets_no_state_of_a_provider_with_one(player, source):
     player.play(said(KUBEVIRT, "vm-1"), said(ACM, "cl-1"))
-    warning = {**dcm.health(provider="kubevirt-sp"), "source": ACM}
-    agent = {**dcm.health(provider="kubevirt-sp"), "source": "dcm/agents/agent-1", "id": "h-2"}
-    channel = "dcm.agents.health"
-    told = [event(warning, sequence=900, channel=channel), event(agent, sequence=901, channel=channel)]
-    assert player.play(*told) == [Outcome.QUARANTINED, Outcome.APPLIED]
+    assert player.play(warned(source)) == [Outcome.QUARANTINED]
+    assert (state_of(player), player.get("vm-1").provider_state) == (None, None)
+    assert player.reasons[0].startswith(f"unauthorised: source: {source!r} is ")
     assert len(bindings(player)) == 2
+
+
+def test_a_warning_about_another_name_that_makes_the_same_id_is_refused(player):
+    player.row("vm-4", provider_name="region/kubevirt-sp")
+    player.play(said(KUBEVIRT, "vm-4"))
+    told = warned("never-seen", provider="region", service_type="kubevirt-sp/vm")
+    assert player.play(told) == [Outcome.QUARANTINED]
+    assert player.get("vm-4").provider_state is None
+    assert "service_type" in player.reasons[0]
+
+
+def test_the_source_of_a_provider_and_the_agents_of_its_instances_warn_about_it_and_are_bound_to_nothing(player):
+    player.row("vm-3", provider_name="kubevirt-sp", agent_name="agent-1")
+    player.row("cl-2", "cluster", provider_name="kubevirt-sp", agent_name="agent-2")
+    player.play(said(KUBEVIRT, "vm-1"), said(ACM, "cl-1"))
+    sources = ("dcm/agents/agent-1", KUBEVIRT, "dcm/agents/agent-2")
+    assert player.play(*map(warned, sources)) == [Outcome.APPLIED, Outcome.APPLIED, Outcome.QUARANTINED]
+    assert len(bindings(player)) == 2
+
+
+def test_a_warning_about_a_provider_without_a_source_binds_nothing(player):
+    assert player.play(warned("dcm/agents/agent-1"), said(KUBEVIRT, "vm-1")) == [Outcome.APPLIED] * 2
+    assert bindings(player) == {("kubevirt-sp", KUBEVIRT)}
+
+
+@pytest.mark.parametrize("agent_name", [None, "agent-1"])
+def test_an_answer_of_another_source_in_the_name_of_the_agent_is_no_recovery_of_the_provider(player, agent_name):
+    player.row("vm-3", provider_name="kubevirt-sp", agent_name="agent-1")
+    player.row("free", provider_name=None, agent_name=agent_name)
+    player.play(said(KUBEVIRT, "vm-1"), warned("dcm/agents/agent-1"))
+    assert player.play(acknowledged("never-seen", "free")) == [Outcome.APPLIED]
+    assert state_of(player) == "degraded"
+    assert player.play(acknowledged("dcm/agents/agent-1", "free")) == [Outcome.APPLIED]
+    assert state_of(player) == "available"
 
 
 # The other policies

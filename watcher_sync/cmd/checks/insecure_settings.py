@@ -8,6 +8,7 @@ needs no TLS. Nothing here connects.
 from __future__ import annotations
 
 import ipaddress
+import re
 import urllib.parse
 from collections.abc import Iterator
 
@@ -15,7 +16,7 @@ from oslo_config import cfg
 from sqlalchemy import exc as sa_exc
 
 from watcher_sync.api.identity.authentication import is_loopback
-from watcher_sync.conf import opts, outlet_watch, outlet_webhook
+from watcher_sync.conf import keystone, opts, outlet_watch, outlet_webhook, reconcile_nova
 from watcher_sync.conf.networks import Network
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.handlers.dcm.handler import DcmHandler
@@ -26,7 +27,8 @@ from watcher_sync.storage.database.database import url_of
 
 RABBIT_SCHEMES = ("rabbit", "amqp", "kombu+rabbit", "kombu+amqp")
 """Of a transport_url whose broker is RabbitMQ."""
-_KEYSTONE_OPTIONS = [cfg.BoolOpt("insecure", default=False), cfg.StrOpt("auth_url")]
+_ACCOUNT_URLS = re.compile(r"url$|endpoint$|_endpoint_override$")
+"""The names of options of an account, to whose URLs its password or its tokens go."""
 
 _KAFKA_VERIFIES = {"enable.ssl.certificate.verification": "true", "ssl.endpoint.identification.algorithm": "https"}
 """Properties of librdkafka that verify a broker, with their defaults."""
@@ -51,7 +53,7 @@ def find_insecure_access(conf: cfg.ConfigOpts) -> list[str]:
 
 def find_insecure_transports(conf: cfg.ConfigOpts) -> list[str]:
     """Connections to other machines without TLS, or without verification of the peer."""
-    found = [*_database(conf), *_callbacks_without_tls(conf), *_watch_without_tls(conf)]
+    found = [*_database(conf), *_callbacks_without_tls(conf), *_watch_without_tls(conf), *_accounts(conf)]
     for section, driver in enabled_drivers(conf):
         group = conf[section]
         if driver == "kubernetes":
@@ -151,16 +153,10 @@ def _monitoring(conf: cfg.ConfigOpts) -> Iterator[str]:
 def _keystone(conf: cfg.ConfigOpts) -> Iterator[str]:
     if conf.api.auth_strategy != "keystone":
         return
-    private = read_privately(
-        conf, "keystone_authtoken", [cfg.BoolOpt("insecure", default=False), cfg.StrOpt("auth_url")]
-    )
-    group = private.keystone_authtoken
-    if group.insecure:
+    private = read_privately(conf, "keystone_authtoken", [cfg.BoolOpt("insecure", default=False)])
+    if private.keystone_authtoken.insecure:
         where = place(private, "insecure", "keystone_authtoken")
         yield f"{where}: Keystone's certificate is not verified; remove the option, and set cafile."
-    if group.auth_url and _is_remote_http(group.auth_url):
-        where = place(private, "auth_url", "keystone_authtoken")
-        yield f"{where}: tokens and the service password cross the network without TLS; use an https URL."
 
 
 def _providers(conf: cfg.ConfigOpts) -> Iterator[str]:
@@ -197,6 +193,58 @@ def _callbacks_without_tls(conf: cfg.ConfigOpts) -> Iterator[str]:
     if conf.outlet_webhook.enabled and conf.outlet_webhook.allow_http:
         where = place(conf, "allow_http", outlet_webhook.GROUP)
         yield f"{where}: deliveries to http:// callbacks cross the network without TLS; remove the option."
+
+
+def _accounts(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Accounts of Keystone in use: ours of the API, and those of the reconcilers."""
+    in_use = {keystone.GROUP: conf.api.auth_strategy == "keystone", reconcile_nova.GROUP: conf.reconcile_nova.enabled}
+    for section in conf.list_all_sections():
+        if in_use.get(section, section.startswith("reconciler_")):
+            yield from _account(conf, section)
+
+
+def _account(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
+    # Imported here: most configurations have no account.
+    from keystoneauth1 import exceptions, loading
+
+    names: list[cfg.Opt] = [cfg.StrOpt(name) for name in ("cloud", "auth_type", "auth_section")]
+    named = read_privately(conf, section, names)
+    if cloud := named[section].cloud:
+        for option in _insecure_urls_of_cloud(cloud):
+            where = f"{place(named, 'cloud', section)}: {option} of {cloud} in clouds.yaml"
+            yield f"{where}: passwords and tokens cross the network without TLS; use an https URL."
+        return
+    section = named[section].auth_section or section
+    auth_type = read_privately(conf, section, names)[section].auth_type
+    if auth_type == "none":
+        return  # it sends no credentials
+    try:
+        options = loading.get_auth_plugin_conf_options(auth_type or "password")
+    except exceptions.NoMatchingPlugin:
+        return  # the process does not start
+    urls = read_privately(conf, section, [option for option in options if _ACCOUNT_URLS.search(option.dest)])
+    for option, url in urls[section].items():
+        if url and _is_remote_http(url):
+            where = place(urls, option, section)
+            yield f"{where}: passwords and tokens cross the network without TLS; use an https URL."
+
+
+def _insecure_urls_of_cloud(cloud: str) -> list[str]:
+    """The options of a cloud whose URLs have no TLS; none if the library cannot read it, which other checks report."""
+    # Imported here: the import is slow.
+    from openstack import exceptions
+    from openstack.config import OpenStackConfig
+
+    try:
+        found = OpenStackConfig(load_envvars=False).get_one(cloud=cloud)
+    except (exceptions.SDKException, TypeError):
+        return []
+    options = {**found.config, **found.config["auth"]}
+    return [
+        name
+        for name, url in sorted(options.items())
+        if _ACCOUNT_URLS.search(name) and isinstance(url, str) and _is_remote_http(url)
+    ]
 
 
 def _database(conf: cfg.ConfigOpts) -> Iterator[str]:

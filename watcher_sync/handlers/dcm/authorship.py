@@ -5,7 +5,7 @@ An event has one speaker. It is the account in the NATS subject, which the serve
 
 With ``bind``, the first speaker that reports on the instances of a provider is bound to it: a ``provider_binding``
 entity. From then on, others are refused, except those that ``[handler_dcm] sources`` lists for the provider, and the
-agent of the instance. So a speaker that was never seen before changes nothing of a provider that has one.
+agent of the instance. So one that was never seen before changes nothing of a provider that has one, nor its state.
 
 With ``enforce``, only what ``sources`` lists is allowed. ``warn`` applies what ``enforce`` refuses.
 
@@ -15,7 +15,7 @@ Its only state is what was logged. For one thread at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from oslo_log import log as logging
 
@@ -23,7 +23,7 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import UnauthorisedEvent
 from watcher_sync.handlers.dcm.payloads import agent_name_of, speaker_of
 from watcher_sync.model.changes import Upsert, Version
-from watcher_sync.model.entities import binding_id
+from watcher_sync.model.entities import Provider, binding_id
 from watcher_sync.model.view import View
 
 LOG = logging.getLogger(__name__)
@@ -58,14 +58,11 @@ class Authorship:
         self._bound_by: dict[str, str] = {}
         """Binding -> the event that made it, of those that were logged."""
 
-    def check(
-        self, event: Event, provider: str | None, view: View, agent: str | None = None, *, warns: bool = False
-    ) -> bool:
+    def check(self, event: Event, provider: str | None, view: View, agent: str | None = None) -> bool:
         """Whether the speaker may speak of a provider, but has to be bound to it.
 
         :param provider: None: it is unknown, and any speaker may.
         :param agent: the agent of the instance; it has no bindings, but a list of speakers.
-        :param warns: whether the event is an agent's warning about the provider; an agent warns about several.
         :raises UnauthorisedEvent: it may not.
         """
         if self._is_off:
@@ -84,8 +81,27 @@ class Authorship:
         if speaker in self._sources.get(provider, ()) or not view.by(BINDING, "provider_name", provider):
             return True
         if agent is None or agent_name_of(speaker) != agent:
-            self._require_bound(speaker, provider, view, may_be_new=warns)
+            _refuse_unbound(speaker, provider, view)
         return False
+
+    def check_state(self, event: Event, provider: str, entity_id: str, view: View) -> None:
+        """Check that the speaker may speak of the state of a provider in a service type. It is bound to nothing.
+
+        :param entity_id: of the provider in the service type. The agents of its instances may speak of it.
+        :raises UnauthorisedEvent: it may not.
+        """
+        agent = agent_name_of(speaker_of(event) or "")
+        instances = view.by("service_type_instance", "provider_id", entity_id)
+        has_instance = any(getattr(instance, "agent_name", None) == agent for instance in instances)
+        self.check(event, provider, view, agent if has_instance else None)
+
+    def allows_state(self, event: Event, provider: Provider, view: View) -> bool:
+        """Whether the speaker may speak of the state of a provider that is known."""
+        try:
+            self.check_state(event, provider.name or "", provider.id, view)
+        except UnauthorisedEvent:
+            return False
+        return True
 
     def refuse_type(self, event_type: str, row: Any) -> None:
         """Refuse an event under a service type that is neither the row's nor declared by it.
@@ -114,20 +130,6 @@ class Authorship:
                 speaker, f"source: {speaker[:64]!r} is none of those that [handler_dcm] sources lists for {listed}"
             )
 
-    def _require_bound(self, speaker: str, provider: str, view: View, *, may_be_new: bool) -> None:
-        """:raises UnauthorisedEvent: the speaker is bound to other providers, or to none and may not be new."""
-        others = sorted(getattr(other, "provider_name", "") for other in view.by(BINDING, "source", speaker))
-        if others:
-            raise UnauthorisedEvent(
-                f"source: {speaker[:64]!r} is bound to the provider {others[0][:64]!r}, and not to {provider[:64]!r}; "
-                "see watcher-sync provider binding list"
-            )
-        if not may_be_new:
-            raise UnauthorisedEvent(
-                f"source: {speaker[:64]!r} is not bound to the provider {provider[:64]!r}, which has another one; "
-                "see watcher-sync provider binding list, and list a further source in [handler_dcm] sources"
-            )
-
     def _refuse(self, speaker: str, wrong: str) -> None:
         """Raise, or log a warning, at most once a minute for each speaker."""
         if not self._warns:
@@ -142,6 +144,20 @@ def _remember(logged: dict[str, Any], key: str, value: Any) -> None:
     if len(logged) >= _MAX_LOGGED:
         logged.clear()
     logged[key] = value
+
+
+def _refuse_unbound(speaker: str, provider: str, view: View) -> NoReturn:
+    """:raises UnauthorisedEvent: the speaker is bound to other providers, or to none."""
+    others = sorted(getattr(other, "provider_name", "") for other in view.by(BINDING, "source", speaker))
+    if others:
+        raise UnauthorisedEvent(
+            f"source: {speaker[:64]!r} is bound to the provider {others[0][:64]!r}, and not to {provider[:64]!r}; "
+            "see watcher-sync provider binding list"
+        )
+    raise UnauthorisedEvent(
+        f"source: {speaker[:64]!r} is not bound to the provider {provider[:64]!r}, which has another one; "
+        "see watcher-sync provider binding list, and list a further source in [handler_dcm] sources"
+    )
 
 
 def _malformed(event: Event) -> str:

@@ -266,7 +266,7 @@ class DcmHandler(Handler):
             message = ": ".join(text for text in (data.error, data.details, data.reason) if text)
             published = None if event.time is None else (event.time, "time")
             change = Upsert(KIND, row.id, version, {"status": _status_fields(status, message, published)})
-        recovered = () if kind in _FAILURES else _recoveries(event, when, agent, row.service_type, view)
+        recovered = () if kind in _FAILURES else self._recoveries(event, when, agent, row.service_type, view)
         return (change, *recovered)
 
     def on_provider_health(self, event: Event, view: View) -> Iterable[Change]:
@@ -280,7 +280,8 @@ class DcmHandler(Handler):
         if state is None:
             raise InvalidEvent(f"type: {event.type[:64]!r} tells no state; expected one of {', '.join(_STATES)}")
         data = read_health(event)
-        self._authorship.check(event, data.affected_provider, view, warns=True)
+        entity_id = provider_id(data.affected_provider, data.service_type)
+        self._authorship.check_state(event, data.affected_provider, entity_id, view)
         fields = {
             "name": data.affected_provider,
             "service_type": data.service_type,
@@ -290,10 +291,28 @@ class DcmHandler(Handler):
             "updated_at": None if event.time is None else sortable.utc(event.time, "time"),
         }
         when = sortable.NO_TIME if event.time is None else sortable.digits(event.time, "time")
-        entity_id = provider_id(data.affected_provider, data.service_type)
         known = view.get("provider", entity_id)
         version = version_of(event, when, known.versions[0] if known is not None else NEVER)
         return (Upsert("provider", entity_id, version, {"state": fields}),)
+
+    def _recoveries(
+        self, event: Event, when: str, agent: str, service_type: str | None, view: View
+    ) -> Iterator[Upsert]:
+        """An agent's later answer about a service type is the recovery of its provider: there is no other sign of it.
+
+        The source of an answer that may not warn about the provider does not report the recovery either.
+        """
+        time = event.time
+        if time is None:
+            return
+        for provider in view.by("provider", "agent_name", agent):
+            assert isinstance(provider, Provider)
+            is_later = provider.updated_at is None or time > provider.updated_at
+            is_due = provider.state in ("degraded", "unavailable") and provider.service_type == service_type
+            if is_later and is_due and self._authorship.allows_state(event, provider, view):
+                fields = {"state": "available", "reason": None, "updated_at": sortable.utc(time, "time")}
+                version = recovery_version_of(provider.versions[0], when)
+                yield Upsert("provider", provider.id, version, {"state": fields})
 
     def _status(self, service_type: str, word: str, row: ServiceTypeInstance | None) -> str:
         word = word.strip()
@@ -312,19 +331,6 @@ class DcmHandler(Handler):
             raise InvalidEvent(f"type: {service_type[:64]!r} is no known service type; there are {known}")
         known = ", ".join(self._services.statuses(name))
         raise InvalidEvent(f"data.status: {word[:64]!r} is no status of {name}; there are {known}")
-
-
-def _recoveries(event: Event, when: str, agent: str, service_type: str | None, view: View) -> Iterator[Upsert]:
-    """An agent's later answer about a service type is the recovery of its provider: there is no other sign of it."""
-    time = event.time
-    if time is None:
-        return
-    for provider in view.by("provider", "agent_name", agent):
-        assert isinstance(provider, Provider)
-        is_later = provider.updated_at is None or time > provider.updated_at
-        if is_later and provider.state in ("degraded", "unavailable") and provider.service_type == service_type:
-            fields = {"state": "available", "reason": None, "updated_at": sortable.utc(time, "time")}
-            yield Upsert("provider", provider.id, recovery_version_of(provider.versions[0], when), {"state": fields})
 
 
 def _claimed_provider(event: Event) -> str:

@@ -27,6 +27,10 @@ from watcher_sync.wire.fields import BadEnvelope, is_zero_time, parse_time
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
+_ServiceTypeName = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[^/]*$")]
+"""Without a slash: the id of a provider in a service type ends with it, after a slash."""
+
+
 class StatusData(msgspec.Struct, gc=False):
     """The data of a status event."""
 
@@ -46,7 +50,7 @@ class _AnyTimestamp(StatusData, gc=False):
 class HealthData(msgspec.Struct, gc=False):
     """The data of an agent's warning about a provider."""
 
-    service_type: Name
+    service_type: _ServiceTypeName
     affected_provider: Name
     reason: str | None = None
     agent_name: Text | None = None
@@ -55,7 +59,7 @@ class HealthData(msgspec.Struct, gc=False):
 class _CamelCaseHealthData(msgspec.Struct, gc=False, rename="camel"):
     """The same with the names of older agents."""
 
-    service_type: Name
+    service_type: _ServiceTypeName
     affected_provider: Name
     reason: str | None = None
     agent_name: Text | None = None

@@ -234,7 +234,7 @@ class ProviderSimulator:
         return Message(dcm.subject(service_type), dcm.body_of(document), sequence, message_id)
 
     def _warn(self) -> Message:
-        name, service_type, _ = self._rng.choice(self._providers)
+        name, service_type, publisher = self._rng.choice(self._providers)
         state = self._rng.choice(("degraded", "unavailable", "available"))
         sequence = (EPOCH, next(self._sequence))
         document = dcm.health(
@@ -245,6 +245,7 @@ class ProviderSimulator:
             time=self._now,
             reason=f"it is {state}",
         )
+        document["source"] = publisher.source(name)
         self._states[f"{name}/{service_type}"] = {
             "name": name,
             "service_type": service_type,
