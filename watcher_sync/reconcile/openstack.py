@@ -21,7 +21,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 from oslo_config import cfg
@@ -66,6 +66,16 @@ _MOST_SKEW: Final = datetime.timedelta(days=2)
 _ADDRESS: Final = re.compile(r"https?://[^/\s]+")
 
 T = TypeVar("T")
+
+
+def path_of(collection: str, entity_id: str) -> str:
+    """Return the path of one object of a collection, such as ``/servers``.
+
+    :raises ValueError: the id would change the path: HTTP libraries resolve dots, even encoded ones.
+    """
+    if entity_id in ("", ".", ".."):
+        raise ValueError(f"the id {entity_id!r} cannot be part of a path")
+    return f"{collection}/{quote(entity_id, safe='')}"
 
 
 class OpenStackCloud:

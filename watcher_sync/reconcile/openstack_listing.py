@@ -6,7 +6,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
-from urllib.parse import quote
 
 import msgspec
 from oslo_config import cfg
@@ -15,7 +14,7 @@ from watcher_sync.conf import cloud_account
 from watcher_sync.reconcile.base import Context
 from watcher_sync.reconcile.listing import ListingReconciler
 from watcher_sync.reconcile.openstack import CloudClient as CloudClient
-from watcher_sync.reconcile.openstack import OpenStackCloud
+from watcher_sync.reconcile.openstack import OpenStackCloud, path_of
 from watcher_sync.reconcile.openstack_errors import CloudBadRequest as CloudBadRequest
 from watcher_sync.reconcile.openstack_errors import CloudError as CloudError
 from watcher_sync.reconcile.openstack_errors import CloudNotFound, UnreadableAnswer
@@ -103,8 +102,9 @@ def resource(
     :param key: the member of the answer with the object; None: the answer is the object.
     :param version: the microversion.
     :raises CloudError: the request failed, or the answer has another form.
+    :raises ValueError: no path can have the id, so it is unknown whether the service has it.
     """
-    where = f"{path}/{quote(entity_id, safe='')}"
+    where = path_of(path, entity_id)
     try:
         answer = client.read(_PAGE, service, where, microversion=version)
     except CloudNotFound:

@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +122,11 @@ def only(source: KubernetesSource) -> Reflector:
     """The source's one reflector."""
     (reflector,) = source.reflectors
     return reflector
+
+
+def listed(server: KubernetesServer) -> list[Mapping[str, str]]:
+    """The queries of the lists, without those that ask for the version alone."""
+    return [r.query for r in server.requests.last() if r.verb == "list" and r.query.get("limit") != "1"]
 
 
 def truth(server: KubernetesServer) -> dict[str, Any]:

@@ -89,6 +89,23 @@ def test_a_kind_that_the_cluster_serves_later_is_followed_without_a_restart(engi
             wait_until(lambda: engine.snapshot().get("cluster", "edge").unlisted is None)
 
 
+def test_a_group_with_a_hundred_versions_is_told_and_costs_the_other_kinds_nothing(
+    engine: Engine, tmp_path: Path
+) -> None:
+    with KubernetesServer() as server:
+        serve(server)
+        for number in range(100):
+            server.register("c.example", f"v{number}", "others", "Other")
+        server.load([pod("p"), thing("one")])
+        kinds = [KINDS[0], "c.example/Thing"]
+        with following(server, tmp_path, engine, kinds=kinds, synced=False, stale_after=1.0):
+            cluster = wait_until(lambda: (c := engine.snapshot().get("cluster", "edge")) and c.unlisted and c)
+            reason = "discovery of /apis/c.example: Expected `array` of length <= 64 - at `$.versions`"
+            assert {name: each["reason"] for name, each in cluster.unlisted.items()} == {"Thing.c.example": reason}
+            wait_until(lambda: (engine.names(), things(engine)) == (["p"], [("a.example", "one", "Ready")]))
+            assert not [r for r in server.requests.last() if r.path.startswith("/apis/c.example/")]
+
+
 def test_a_kind_that_goes_away_takes_its_objects_along_and_may_come_back(engine: Engine, tmp_path: Path) -> None:
     with KubernetesServer() as server:
         serve(server)

@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.sources.reflecting import PODS, Engine, following, make_source, only, threads_of, wait_for_truth
+from tests.functional.sources.reflecting import (
+    PODS,
+    Engine,
+    following,
+    listed,
+    make_source,
+    only,
+    threads_of,
+    wait_for_truth,
+)
 from tests.waiting import deadline, wait_until
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.kubernetes import monitor
@@ -37,7 +46,7 @@ def test_initial_events_are_streamed_where_the_server_can_and_listed_in_pages_el
         seconds = 0.5 if watch_list == "ignored" else 30.0
         with following(server, tmp_path, engine, watch_list_timeout=seconds):
             assert engine.types() == ["added"] * 30 + ["listed"]
-            assert server.requests.count("list") == (0 if watch_list == "on" else 1)
+            assert len(listed(server)) == (0 if watch_list == "on" else 1)
             server.create(pod("one-more"))
             wait_for_truth(server, engine)
 
@@ -59,7 +68,7 @@ def test_lists_come_in_pages_of_one_snapshot(engine, tmp_path):
     with KubernetesServer() as server:
         server.load(bare_pods(25))
         with following(server, tmp_path, engine, watch_list=False, page_size=10):
-            lists = asked(server, "list")
+            lists = listed(server)
             assert [(q["limit"], "continue" in q) for q in lists] == [("10", False), ("10", True), ("10", True)]
             assert len(engine.names()) == 25
 

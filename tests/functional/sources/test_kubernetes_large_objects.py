@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.sources.reflecting import PODS, Engine, following, only
+from tests.functional.sources.reflecting import PODS, Engine, following, listed, only
 from tests.waiting import wait_until
 from watcher_sync.events import Event
 from watcher_sync.sources.kubernetes import lister_watcher, watch_stream
@@ -49,12 +49,12 @@ def test_a_page_that_is_too_large_is_halved_until_it_fits_once(engine: Engine, t
         server.load(large(f"pod-{number:03d}", 10_000) for number in range(50))
         with following(server, tmp_path, engine, watch_list=False, page_size=500):
             assert len(engine.names()) == 50
-            limits = [int(r.query["limit"]) for r in server.requests.last() if r.verb == "list"]
+            limits = [int(query["limit"]) for query in listed(server)]
             assert limits == [500, 250, 125, 62, 31, 15, *[7] * 8]
             server.requests.clear()
             server.fail(error_event(), path=PODS, when=lambda request: "resourceVersion" in request.query)
             wait_until(lambda: engine.types().count("listed") == 2)
-            assert {r.query["limit"] for r in server.requests.last() if r.verb == "list"} == {"7"}
+            assert {query["limit"] for query in listed(server)} == {"7"}
             assert refused(engine) == []
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.functional.sources.reflecting import PODS, Engine, following, only, wait_for_truth
 from tests.waiting import wait_until
-from watcher_sync.testing.kubernetes import KubernetesServer, RawLine
+from watcher_sync.testing.kubernetes import Break, Delay, KubernetesServer, RawLine
 from watcher_sync.testing.kubernetes.builders import bare_pods, deployment, pod
 
 WORKLOADS = ["pods", "deployments", "replicasets"]
@@ -69,6 +69,39 @@ def test_a_bookmark_with_a_version_that_went_back_is_a_relist_and_a_gap(engine, 
             wait_for_truth(server, engine)
 
 
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_a_restore_before_the_watch_of_a_known_version_begins_is_a_relist_and_a_gap(
+    engine, tmp_path, caplog, is_resumed
+):
+    with KubernetesServer() as server:
+        server.create(pod("old"))
+        saved = server.store.save()
+        server.delete("Pod", "old", gracePeriodSeconds=0)
+        server.create(pod("ghost"))
+        if not is_resumed:
+            restore_before_the_next_watch(server, saved)
+        with following(server, tmp_path, engine, watch_list=False, read_timeout=600) as source:
+            if is_resumed:
+                restore_before_the_next_watch(server, saved)
+                server.fail(Break(), path=PODS)
+            wait_until(lambda: engine.names() == ["old"])
+            wait_until(lambda: source.status().gaps == 1)
+            server.create(pod("new"))
+            wait_for_truth(server, engine)
+            assert "unavailable" not in caplog.text
+
+
+def restore_before_the_next_watch(server, saved):
+    """Have etcd restored when a watch has arrived, before the server reads it. No connection ends."""
+
+    def restore(_):
+        server.store.restore(saved)
+        server.expire_pages()
+        return True
+
+    server.fail(Delay(0), verb="watch", when=restore)
+
+
 @pytest.mark.parametrize("watch_list", [True, False])
 def test_a_pod_that_leaves_the_selector_and_returns_is_alive(engine, tmp_path, watch_list):
     with KubernetesServer() as server:
@@ -118,9 +151,7 @@ def _flip_and_restore(seed, watch_list):
                     case 2:
                         saved.append(server.store.save())
                     case 3:
-                        # A restore takes no time here. Between a listing and its watch it would be noticed only by the
-                        # end of the watch: a server sends no bookmark to a watch of a version that it does not have.
-                        wait_until(lambda: is_followed() and server.requests.watches("pods"))
+                        wait_until(is_followed)
                         del saved[rng.randint(1, len(saved)) :]  # of a life that has ended
                         server.restore(saved[-1])
                         wait_until(is_followed)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.sources.reflecting import PODS, Engine, following, make_source, only, wait_for_truth
+from tests.functional.sources.reflecting import PODS, Engine, following, listed, make_source, only, wait_for_truth
 from tests.waiting import deadline, wait_until
 from watcher_sync.events import Event
 from watcher_sync.model.vnf.matching import is_settling, read_vdu
@@ -63,7 +63,7 @@ def test_a_streamed_list_that_ends_with_any_error_is_a_list_and_a_watch_at_once(
         with following(server, tmp_path, engine, backoff_max=30) as source:
             reflector = only(source)
             wait_until(lambda: reflector.progress.phase is Phase.WATCHING)
-            assert server.requests.count("list") == 1, "without a second attempt"
+            assert len(listed(server)) == 1, "without a second attempt"
             server.create(pod("one-more"))
             wait_for_truth(server, engine)
 
@@ -96,7 +96,7 @@ def test_ten_minutes_after_a_failed_streamed_list_the_next_one_is_streamed_again
                 wait_until(lambda n=relists: reflector.progress.relists == n)
                 server.requests.wait_for_watches(1)
                 asked = [r for r in server.requests.last() if streams_list(r)]
-                assert (len(asked), server.requests.count("list")) == (streams, lists)
+                assert (len(asked), len(listed(server))) == (streams, lists)
         finally:
             reflector.begin_stop()
             assert reflector.join(deadline(60))
@@ -160,5 +160,5 @@ def test_a_streamed_list_that_never_ends_is_a_list_and_a_watch_after_its_time(en
                 return reflector.progress.relists > 0
 
             wait_until(is_listed)
-            assert server.requests.count("list") == 1
+            assert len(listed(server)) == 1
             wait_for_truth(server, engine)

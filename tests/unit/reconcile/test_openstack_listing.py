@@ -250,6 +250,19 @@ def test_each_slot_that_is_gone_costs_one_request_although_the_endpoint_answers_
     assert (len(set(asked)), len(asked)) == (10, 11)  # the first one again, after the catalogue
 
 
+def test_a_slot_whose_id_no_path_can_have_stays_and_the_others_go(
+    site: Warehouse, service: JsonApi, tmp_path: Path
+) -> None:
+    rack = Rack(service, 12)
+    rack.slots[5] = ".."
+    conf = configured(tmp_path, f"auth_type = none\nendpoint = {service.url}\n")
+    slots = make_reconciler("slots", FoundSlots, conf, site.reconciler.context)
+    slots.run("slots", deadline=time.monotonic() + deadline(30))
+    del rack.slots[2:]
+    assert slots.run("slots", allow_deletes=True, deadline=time.monotonic() + deadline(30)).deleted == 9
+    assert {entity["id"] for entity in site.model.dump("slot")} == {"s0", "s1", ".."}
+
+
 def test_without_an_account_nothing_is_listed(site: Warehouse, tmp_path: Path) -> None:
     assert reconciler(site, configured(tmp_path, "interval = 5\n")).scopes() == []
 

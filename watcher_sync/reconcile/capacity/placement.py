@@ -22,7 +22,7 @@ from oslo_config import cfg
 
 from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity, ResourceInventory
 from watcher_sync.reconcile.entries import why_unreadable
-from watcher_sync.reconcile.openstack import PLACEMENT, CloudClient, OpenStackCloud
+from watcher_sync.reconcile.openstack import PLACEMENT, CloudClient, OpenStackCloud, path_of
 from watcher_sync.reconcile.openstack_errors import CloudBadRequest, CloudError, CloudNotFound, CloudRequestRefused
 
 _HIGHEST: Final = (1, 18)
@@ -133,15 +133,15 @@ The connections stay open between the requests of a run.
         """
 
         def read(one: _ResourceProvider) -> _Part | str | None:
-            path = f"/resource_providers/{one.uuid}"
             known = self._known.get(one.uuid)
             try:
+                path = path_of("/resource_providers", one.uuid)
                 if known is None or known.resource_provider_generation != one.generation:
                     known = msgspec.convert(_get(clients.own(), f"{path}/inventories", version), _Inventories)
                 used = msgspec.convert(_get(clients.own(), f"{path}/usages", version), _Usages)
             except CloudNotFound:
                 return None
-            except msgspec.ValidationError as exc:
+            except ValueError as exc:
                 return why_unreadable(exc)
             return _Part(known, used.usages)
 

@@ -16,7 +16,6 @@ import datetime
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Generic, TypeVar
-from urllib.parse import quote
 
 import msgspec
 
@@ -32,7 +31,7 @@ from watcher_sync.reconcile.nova.payloads import (
     ServicePayload,
 )
 from watcher_sync.reconcile.nova.sight import ADMIN_PROBE, PROBE, RULE_OF_ADMINS, ServerUnseen, Sight
-from watcher_sync.reconcile.openstack import COMPUTE, CloudClient
+from watcher_sync.reconcile.openstack import COMPUTE, CloudClient, path_of
 from watcher_sync.reconcile.openstack_errors import CloudNotFound, CloudRequestRefused, UnreadableAnswer
 from watcher_sync.reconcile.openstack_json import decode
 from watcher_sync.reconcile.openstack_pages import by_marker, by_offset
@@ -118,7 +117,11 @@ class NovaApi:
         :raises CloudError: it is unknown whether Nova has it.
         """
         try:
-            answer = self._read(f"/servers/{quote(server_id, safe='')}", {})
+            path = path_of("/servers", server_id)
+        except ValueError as exc:
+            raise ServerUnseen(f"{COMPUTE}: {exc}") from None
+        try:
+            answer = self._read(path, {})
             return self._one(answer.get("server", msgspec.Raw(b"null")), server_id)
         except CloudNotFound:
             if self.sight.is_admin:

@@ -12,14 +12,22 @@ Reference: https://kubernetes.io/docs/concepts/overview/kubernetes-api/#discover
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 
 from watcher_sync.decoding import UNDECODABLE
-from watcher_sync.sources.kubernetes.connection import ApiError, KubernetesError, NotServed, TransportError
+from watcher_sync.sources.kubernetes.connection import ApiError, KubernetesError, NotServed, TooLarge, TransportError
 from watcher_sync.sources.kubernetes.resources import Resource
+
+MAX_BYTES: Final = 4 << 20
+"""The maximum size of a document. That of a group with hundreds of kinds has less than 1 MiB."""
+_MAX_VERSIONS: Final = 64
+"""Versions of one group. Each may cost a request."""
+_NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z"
+"""A label of DNS, as Kubernetes names versions and plurals. A server may name a part of another path otherwise."""
 
 Read = Callable[[str], bytes]
 """Returns the document at a path. :raises KubernetesError: the request failed."""
@@ -36,11 +44,11 @@ class _ResourceList(msgspec.Struct):
 
 
 class _Version(msgspec.Struct):
-    version: str
+    version: Annotated[str, msgspec.Meta(pattern=_NAME)]
 
 
 class _ApiGroup(msgspec.Struct, rename="camel"):
-    versions: list[_Version]
+    versions: Annotated[list[_Version], msgspec.Meta(max_length=_MAX_VERSIONS)]
     preferred_version: _Version | None = None
 
 
@@ -95,9 +103,16 @@ def _in_group(named: Resource, read: Read) -> Resource:
 
 
 def _at_version(resource: Resource, read: Read) -> Resource | None:
-    """Return the resource with its plural and scope; None if its version lacks the kind."""
+    """Return the resource with its plural and scope; None if its version lacks the kind.
+
+    Other kinds may have odd names, as those of metrics have.
+    """
     for entry in _document(resource.base, read, _ResourceList).resources:
         if entry.kind == resource.kind and "/" not in entry.name:
+            if re.match(_NAME, entry.name) is None:
+                raise TransportError(
+                    f"discovery of {resource.base}: {entry.name[:63]!r} is not the plural of {resource.kind}"
+                )
             return msgspec.structs.replace(resource, plural=entry.name, namespaced=entry.namespaced)
     return None
 
@@ -106,8 +121,8 @@ _Document = TypeVar("_Document")
 
 
 def _document(path: str, read: Read, type_: type[_Document]) -> _Document:
-    """:raises TransportError: what is at the path is no such document."""
+    """:raises TransportError: what is at the path is no such document, or is too large."""
     try:
         return msgspec.json.decode(read(path), type=type_)
-    except UNDECODABLE as exc:
+    except (*UNDECODABLE, TooLarge) as exc:
         raise TransportError(f"discovery of {path}: {exc}") from exc

@@ -195,7 +195,9 @@ class ListerWatcher:
         :returns: the version, if none is named and it is another one than before; else empty.
         :raises NotServed, KubernetesError: as :func:`~watcher_sync.sources.kubernetes.discovery.find`.
         """
-        self.resource = found = discovery.find(self._named, lambda path: self._read(path, read_timeout))
+        self.resource = found = discovery.find(
+            self._named, lambda path: self._read(path, read_timeout, max_bytes=discovery.MAX_BYTES)
+        )
         self.namespace = self._named_namespace if found.namespaced else None
         if self._named.version or found.version == self._version:
             return ""

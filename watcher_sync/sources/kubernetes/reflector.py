@@ -199,8 +199,6 @@ class Reflector:
             if not self._is_first and not self.lister_watcher.resource.namespaced:
                 self._owner.leave(self)
                 raise IntakeClosed
-        if self.version is not None:
-            self._verify_version()
         if self.version is None:
             if self._monotonic() >= self._pages_until and self._stream_list():
                 return
@@ -295,7 +293,13 @@ class Reflector:
         self._owner.changed()
 
     def _verify_version(self) -> None:
-        """Ask for the version that the server has now, before a watch waits in silence for one that was taken back."""
+        """Ask for the version that the server has now; a watch of one that was taken back would wait in silence.
+
+        The watch is open by then, because etcd may be restored until it is. Without a version, a listing is due.
+
+        :raises HistoryExpired: the cluster went back in time since the listing.
+        :raises KubernetesError: the version cannot be read.
+        """
         try:
             version = self.lister_watcher.newest_version()
         except ApiError as exc:
@@ -304,6 +308,8 @@ class Reflector:
             return  # a server that refuses this list may accept the watch
         if self._is_restored_at(version):
             self.version = None
+            if self.progress.phase is Phase.LISTING:  # a server may contradict each of its listings
+                raise HistoryExpired
 
     def _is_restored_at(self, version: str) -> bool:
         """Whether the cluster went back in time, so that everything must be listed again; forgets what was seen then.
@@ -339,6 +345,9 @@ class Reflector:
             self.progress.last_byte_at = began
             self._initial_events_began = initial
             if not initial:
+                self._verify_version()
+                if self.version is None:
+                    return
                 self.progress.enter(Phase.WATCHING)
             self._check_stopping()
             try:
