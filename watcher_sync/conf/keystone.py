@@ -24,6 +24,8 @@ GROUP = "keystone_authtoken"
 _DEFAULT_PLUGIN = "password"
 _CONNECT_TIMEOUT_SECONDS = 10
 _CONNECT_RETRIES = 1
+_SERVICE_TYPE = "watcher-sync"
+"""Of the API in Keystone's catalog. Without it, every application credential with access rules is refused."""
 
 _PASSWORD_OPTIONS = (
     ("username", ("username", "user_id")),
@@ -60,6 +62,7 @@ def list_opts(conf: cfg.ConfigOpts) -> list[tuple[str, list[cfg.Opt]]]:
         conf.register_opts(options, group=group)
     conf.set_default("http_connect_timeout", _CONNECT_TIMEOUT_SECONDS, group=GROUP)
     conf.set_default("http_request_max_retries", _CONNECT_RETRIES, group=GROUP)
+    conf.set_default("service_type", _SERVICE_TYPE, group=GROUP)
     section = plugin_section(conf)
     loading.register_auth_conf_options(conf, section)
     if is_configured(conf):

@@ -95,6 +95,8 @@ def options_of(settings: WatchSettings) -> list[tuple[str, int]]:
         ("grpc.keepalive_timeout_ms", _SERVER_PING_TIMEOUT_MS),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.max_receive_message_length", settings.max_request_bytes),
+        # The metadata have the token, too. From 8 KiB on gRPC refuses them by chance, and from 16 KiB always.
+        ("grpc.max_metadata_size", settings.max_request_bytes),
         ("grpc.max_send_message_length", -1),
         # Another process on the same port is a mistake, and not a second worker.
         ("grpc.so_reuseport", 0),

@@ -116,6 +116,17 @@ def test_a_connection_without_streams_may_send_keepalives_as_often_as_the_option
         assert has_ended() != survives
 
 
+@pytest.mark.parametrize("length", [12_000, 40_000])
+def test_a_long_token_may_be_in_the_metadata_as_in_the_request(store: Store, length: int) -> None:
+    token = "t" * length
+    with serving(store, Tokens(**{token: admin()})) as site, channel_to(site.port) as channel:
+        clients = [WatchClient(channel, token=token).subscribe() for _ in range(10)]
+        wait_until(lambda: site.worker.stats.subscribed == len(clients) or any(client.status for client in clients))
+        assert [client.details for client in clients if client.status] == []
+        for client in clients:
+            client.close()
+
+
 @pytest.fixture(scope="module")
 def authority() -> trustme.CA:
     return trustme.CA()

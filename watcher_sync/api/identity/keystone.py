@@ -3,7 +3,8 @@
 
 keystonemiddleware passes on a request without a valid token (``delay_auth_decision``), because some operations need
 none. In this mode it treats every token as invalid while Keystone is unavailable, and a client that gets 401 discards a
-good token. This module tells the two cases apart, and answers 503 with ``Retry-After``.
+good token. This module tells the two cases apart, and answers 503 with ``Retry-After``. An answer of a proxy in
+front of Keystone, 404 or a page with 200, is an outage, too.
 
 keystonemiddleware caches a valid token for ``[keystone_authtoken] token_cache_time`` seconds. A cached token needs no
 Keystone, and a revoked one is accepted until then.
@@ -102,15 +103,23 @@ class _Protocol(auth_token.AuthProtocol):  # type: ignore[misc]
             if _is_outage(exc.__context__):
                 raise KeystoneUnavailable from exc
             raise
-        except ksa_exceptions.ClientException as exc:
+        except Exception as exc:  # the libraries raise anything for an answer 200 that is no token
             LOG.warning("Keystone unavailable: %s", cause_of(exc) or type(exc).__name__)
             raise KeystoneUnavailable from exc
 
 
 def _is_outage(cause: BaseException | None) -> bool:
-    if isinstance(cause, auth_token.ServiceError):
-        return True
-    return isinstance(cause, ksa_exceptions.ClientException) and not isinstance(cause, ksa_exceptions.NotFound)
+    if isinstance(cause, ksa_exceptions.NotFound):
+        return not _is_of_keystone(cause.response)
+    return isinstance(cause, auth_token.ServiceError | ksa_exceptions.ClientException)
+
+
+def _is_of_keystone(response: Any) -> bool:
+    """Whether Keystone itself made an error, and not a proxy whose Keystone is away."""
+    try:
+        return "code" in response.json()["error"]
+    except (ValueError, LookupError, TypeError):
+        return False
 
 
 def _identity_uri(conf: cfg.ConfigOpts) -> str:

@@ -8,6 +8,7 @@ It works with every service of the dialect, and resumes streams of watcher_sync.
 ``documents``   The JSON of a catch-up, as messages of the stream
 ``errors``      ``WatchError`` and its subclasses
 ``harvester``   ``RestHarvester``: fetches missing events by REST
+``heartbeat``   Whether a stream has fallen silent
 ``manager``     ``WatchManager``: registers watches over one channel; with the credentials of a client, too
 ``merge``       Merges live events and those of a catch-up
 ``models``      ``WatchEvent``: one event as a typed struct

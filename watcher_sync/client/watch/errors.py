@@ -112,6 +112,9 @@ _FINAL: Mapping[grpc.StatusCode, Callable[[str], WatchError]] = {
     grpc.StatusCode.UNIMPLEMENTED: NotWatchService,
 }
 
+_OF_HTTP = "Received http2 header with status: "
+"""So gRPC explains a status that it made of an HTTP status, because the answer has none of gRPC."""
+
 MIN_SEQUENCE_TRAILER = "min-sequence-id"
 MAX_SEQUENCE_TRAILER = "max-sequence-id"
 EPOCH_METADATA = "x-watcher-sync-epoch"
@@ -136,6 +139,11 @@ def error_of_status(
         )
     made = _FINAL.get(code)
     return made(f"{topic}: {details or code.name}") if made is not None else None
+
+
+def is_of_proxy(details: str) -> bool:
+    """Whether a status is not of a gRPC service: a proxy answers 404 while it knows no service behind it."""
+    return details.startswith(_OF_HTTP)
 
 
 def _number(text: str | None) -> int | None:

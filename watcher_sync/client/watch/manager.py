@@ -264,7 +264,8 @@ class WatchManager:
         """Whether the connection is there and the stream of every watch is open.
 
         False before the first watch, while a watch waits to reconnect, and after :meth:`close_conn`. A watch that an
-        error has ended does not count. A connection that broke silently counts until a keepalive gets no answer.
+        error has ended does not count. A connection that broke silently counts until a keepalive gets no answer, and
+        behind a proxy until some pings of the service are missing.
         """
         with self._lock:
             watches = list(self._watches.values())

@@ -105,7 +105,7 @@ class Stream:
         :param watermark: has the epoch of the position to resume after. It notes the epoch of the service's sequences
             before the first event, if the service says it. The service may still refuse the position.
         :param on_event: gets every event that is no PING.
-        :param on_bookmark: gets the sequence of a PING that has one.
+        :param on_bookmark: gets the sequence of every PING; 0: it has none.
         :param on_end: is called once, after all events.
         """
         self._topic = request.selfLink
@@ -178,5 +178,4 @@ class Stream:
                 pingResponse=events_pb2.PingResponse(id=event.id),
             )
         )
-        if event.metadata.sequenceID > 0:
-            self._on_bookmark(event.metadata.sequenceID)
+        self._on_bookmark(event.metadata.sequenceID)

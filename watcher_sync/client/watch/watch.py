@@ -32,8 +32,10 @@ from watcher_sync.client.watch.errors import (
     Unauthenticated,
     WatchError,
     error_of_status,
+    is_of_proxy,
 )
 from watcher_sync.client.watch.harvester import Harvester, HarvestsEpochs
+from watcher_sync.client.watch.heartbeat import Heartbeat
 from watcher_sync.client.watch.merge import MergeBuffer, Missing, Ready
 from watcher_sync.client.watch.models import WatchEvent, event_of, sequence_of
 from watcher_sync.client.watch.refresher import TokenRefresher
@@ -115,7 +117,10 @@ class Watch:
         """How the stream of this session ended; None while it is open."""
         self._session_number = 0
         self._has_received = False
+        self._was_served = False
+        """Whether any session has received something."""
         self._opened_at = 0.0
+        self._heartbeat = Heartbeat()
         self._backoff = shared.new_backoff()
         self._harvest_backoff = shared.new_backoff()
         self._reported_gap = self._reported_overflows = 0
@@ -196,7 +201,8 @@ class Watch:
             self._has_received = False
             self._buffer.connect()
             self._end = None
-        self._opened_at = time.monotonic()
+            self._opened_at = time.monotonic()
+            self._heartbeat.begin(self._opened_at)
         level = logging.DEBUG if self._backoff.failures else logging.INFO
         self._logger.log(level, "watch %s: streaming after sequence %d", self.topic, self._watermark.delivered)
         try:
@@ -244,12 +250,14 @@ class Watch:
             if step is None and not self._closing.is_set():
                 # The end of an outage is reported after a time, too, and the stream may stay without any event.
                 is_settled = self._watermark.is_saved and not self._backoff.failures
-                self._changed.wait(None if is_settled else SAVE_SECONDS)
+                deadline = self._heartbeat.deadline
+                until_silent = None if deadline is None else max(0.0, deadline - time.monotonic())
+                self._changed.wait(until_silent if is_settled else SAVE_SECONDS)
         self._watermark.save_if_due()
         return step
 
     def _raise_end(self) -> None:
-        """Raises if the stream has ended. Called with the lock."""
+        """Raises if the stream has ended, or fallen silent. Called with the lock."""
         if self._has_received or time.monotonic() - self._opened_at > MAX_PAUSE_SECONDS:
             if self._backoff.failures:
                 self._logger.info("watch %s: connected again", self.topic)
@@ -257,7 +265,12 @@ class Watch:
             self._refused_tokens = 0
         end = self._end
         if end is None:
+            deadline = self._heartbeat.deadline
+            if deadline is not None and time.monotonic() >= deadline:
+                raise _Interrupted("the service sends no pings any more")
             return
+        if self._was_served and is_of_proxy(end.details):
+            raise _Interrupted(f"{end.code.name} {end.details}")
         error = error_of_status(end.code, end.details, end.trailers, topic=self.topic, after=self._watermark.delivered)
         if isinstance(error, Unauthenticated):
             self._on_refused_token(error)
@@ -380,21 +393,24 @@ class Watch:
         with self._changed:
             if number == self._session_number:
                 self._receive()
+                self._heartbeat.hear(time.monotonic())
                 self._buffer.add(sequence, previous, message)
                 self._changed.notify_all()
 
     def _on_bookmark(self, number: int, sequence: int) -> None:
         with self._changed:
             if number == self._session_number:
-                self._receive()
-                self._buffer.bookmark(sequence)
+                self._heartbeat.ping(time.monotonic())
+                if sequence > 0:
+                    self._receive()
+                    self._buffer.bookmark(sequence)
                 self._changed.notify_all()
 
     def _receive(self) -> None:
         """The service has accepted the position. Called with the lock."""
         if not self._has_received:
             self._watermark.accept_epoch()
-        self._has_received = True
+        self._has_received = self._was_served = True
 
     def _on_end(self, number: int, end: StreamEnd) -> None:
         with self._changed:
