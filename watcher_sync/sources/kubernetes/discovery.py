@@ -26,7 +26,7 @@ MAX_BYTES: Final = 4 << 20
 """The maximum size of a document. That of a group with hundreds of kinds has less than 1 MiB."""
 _MAX_VERSIONS: Final = 64
 """Versions of one group. Each may cost a request."""
-_NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z"
+_NAME: Final = re.compile(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 """A label of DNS, as Kubernetes names versions and plurals. A server may name a part of another path otherwise."""
 
 Read = Callable[[str], bytes]
@@ -44,7 +44,7 @@ class _ResourceList(msgspec.Struct):
 
 
 class _Version(msgspec.Struct):
-    version: Annotated[str, msgspec.Meta(pattern=_NAME)]
+    version: Annotated[str, msgspec.Meta(pattern=_NAME.pattern)]
 
 
 class _ApiGroup(msgspec.Struct, rename="camel"):
@@ -109,7 +109,7 @@ def _at_version(resource: Resource, read: Read) -> Resource | None:
     """
     for entry in _document(resource.base, read, _ResourceList).resources:
         if entry.kind == resource.kind and "/" not in entry.name:
-            if re.match(_NAME, entry.name) is None:
+            if _NAME.match(entry.name) is None:
                 raise TransportError(
                     f"discovery of {resource.base}: {entry.name[:63]!r} is not the plural of {resource.kind}"
                 )
