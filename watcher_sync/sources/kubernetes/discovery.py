@@ -44,7 +44,11 @@ class _ResourceList(msgspec.Struct):
 
 
 class _Version(msgspec.Struct):
-    version: Annotated[str, msgspec.Meta(pattern=_NAME.pattern)]
+    version: str
+
+    def __post_init__(self) -> None:
+        if _NAME.match(self.version) is None:
+            raise ValueError(f"{self.version[:63]!r} is no version")
 
 
 class _ApiGroup(msgspec.Struct, rename="camel"):

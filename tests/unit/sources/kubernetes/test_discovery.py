@@ -46,7 +46,7 @@ def test_a_group_with_more_versions_than_any_has_costs_one_request_and_is_named(
 @pytest.mark.parametrize("version", ["", ".", "..", "v1/../../b.example/v1", "v1?x", "v1#x", "v%2e", "v" * 64, "v1\n"])
 def test_a_version_that_would_change_the_path_is_not_asked_for(version: str) -> None:
     read = Documents({GROUP: group(version)})
-    with pytest.raises(KubernetesError, match=f"^discovery of {GROUP}: Expected `str` .* at .*version`$"):
+    with pytest.raises(KubernetesError, match=f"^discovery of {GROUP}: .* is no version - at"):
         discovery.find(THING, read)
     assert read.paths == [GROUP]
 
