@@ -27,10 +27,6 @@ from watcher_sync.wire.fields import BadEnvelope, is_zero_time, parse_time
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
-_ServiceTypeName = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[^/]*$")]
-"""Without a slash: the id of a provider in a service type ends with it, after a slash."""
-
-
 class StatusData(msgspec.Struct, gc=False):
     """The data of a status event."""
 
@@ -50,7 +46,7 @@ class _AnyTimestamp(StatusData, gc=False):
 class HealthData(msgspec.Struct, gc=False):
     """The data of an agent's warning about a provider."""
 
-    service_type: _ServiceTypeName
+    service_type: Name
     affected_provider: Name
     reason: str | None = None
     agent_name: Text | None = None
@@ -59,7 +55,7 @@ class HealthData(msgspec.Struct, gc=False):
 class _CamelCaseHealthData(msgspec.Struct, gc=False, rename="camel"):
     """The same with the names of older agents."""
 
-    service_type: _ServiceTypeName
+    service_type: Name
     affected_provider: Name
     reason: str | None = None
     agent_name: Text | None = None
@@ -106,9 +102,13 @@ def read_health(event: Event) -> HealthData:
     :raises InvalidEvent: naming the field that is wrong.
     """
     if _CAMEL_CASE.isdisjoint(event.read(dict[str, Any])):
-        return event.read(HealthData)
-    found = event.read(_CamelCaseHealthData)
-    return HealthData(found.service_type, found.affected_provider, found.reason, found.agent_name)
+        found = event.read(HealthData)
+    else:
+        camel = event.read(_CamelCaseHealthData)
+        found = HealthData(camel.service_type, camel.affected_provider, camel.reason, camel.agent_name)
+    if "/" in found.service_type:
+        raise InvalidEvent("data.service_type: has a slash, which ends the name of the provider in its id")
+    return found
 
 
 def _with_any_timestamp(event: Event) -> StatusData | None:
