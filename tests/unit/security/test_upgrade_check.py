@@ -91,7 +91,6 @@ def test_the_defaults_have_no_finding(configured):
     [
         ({"api": {"auth_strategy": "noauth"}}, "[api] auth_strategy", "auth_strategy = keystone"),
         ({"monitoring": {"port": 9000, "host": "0.0.0.0"}}, "[monitoring] host", "host = 127.0.0.1"),
-        ({"keystone_authtoken": {"insecure": "true"}}, "[keystone_authtoken] insecure", "set cafile"),
         (
             _nats("nats://127.0.0.1") | {"handler_dcm": {"source_policy": "warn"}},
             "[handler_dcm] source_policy", "source_policy = bind or enforce",
@@ -184,6 +183,8 @@ def test_access_that_is_restricted_has_no_finding(configured, sections):
         (_database("mariadb://ws:hidden@db/ws"), "[database] connection", "ssl_ca=FILE"),
         (_keystone("http://keystone:5000"), "[keystone_authtoken] auth_url", "https URL"),
         (_webhooks(allow_http="true"), "[outlet_webhook] allow_http", "remove the option"),
+        ({"keystone_authtoken": {"insecure": "true"}}, "[keystone_authtoken] insecure", "set cafile"),
+        ({"reconcile_nova": {"enabled": "true", "insecure": "true"}}, "[reconcile_nova] insecure", "set cafile"),
     ],
 )
 def test_a_connection_to_another_machine_without_verified_tls_is_named(configured, tmp_path, sections, option, remedy):

@@ -109,9 +109,11 @@ def test_an_account_of_this_machine_is_no_finding(tmp_path: Path, host: str) -> 
             "compute_endpoint_override",
         ),
         ("auth: {auth_url: 'http://127.0.0.1/v3', password: hidden}", None),
+        ("auth: {auth_url: 'https://keystone/v3', password: hidden}\n    verify: false", "verify"),
+        ("auth: {auth_url: 'https://keystone/v3', password: hidden}\n    insecure: true", "verify"),
     ],
 )
-def test_a_cloud_of_clouds_yaml_without_tls_is_a_finding(
+def test_a_cloud_of_clouds_yaml_without_verified_tls_is_a_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, finding: str | None
 ) -> None:
     clouds = tmp_path / "clouds.yaml"
@@ -121,5 +123,5 @@ def test_a_cloud_of_clouds_yaml_without_tls_is_a_finding(
     expected = (
         [] if finding is None else [f"[reconcile_nova] cloud ({tmp_path}/ws.conf): {finding} of north in clouds.yaml:"]
     )
-    assert [line.partition(" passwords")[0] for line in found] == expected
+    assert [line[: line.index("clouds.yaml:") + 12] for line in found] == expected
     assert "hidden" not in "".join(found)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from oslo_config import cfg
 from sqlalchemy import exc as sa_exc
@@ -29,6 +29,8 @@ RABBIT_SCHEMES = ("rabbit", "amqp", "kombu+rabbit", "kombu+amqp")
 """Of a transport_url whose broker is RabbitMQ."""
 _ACCOUNT_URLS = re.compile(r"url$|endpoint$|_endpoint_override$")
 """The names of options of an account, to whose URLs its password or its tokens go."""
+_PLAIN = "passwords and tokens cross the network without TLS; use an https URL."
+_UNVERIFIED = "the certificates of Keystone and its services are not verified; remove the option, and set cafile."
 
 _KAFKA_VERIFIES = {"enable.ssl.certificate.verification": "true", "ssl.endpoint.identification.algorithm": "https"}
 """Properties of librdkafka that verify a broker, with their defaults."""
@@ -48,7 +50,7 @@ _DANGEROUS_NETWORKS = [
 
 def find_insecure_access(conf: cfg.ConfigOpts) -> list[str]:
     """Settings that let clients or providers do more than they should."""
-    return [*_api(conf), *_watch(conf), *_monitoring(conf), *_keystone(conf), *_providers(conf), *_callbacks(conf)]
+    return [*_api(conf), *_watch(conf), *_monitoring(conf), *_providers(conf), *_callbacks(conf)]
 
 
 def find_insecure_transports(conf: cfg.ConfigOpts) -> list[str]:
@@ -150,15 +152,6 @@ def _monitoring(conf: cfg.ConfigOpts) -> Iterator[str]:
         )
 
 
-def _keystone(conf: cfg.ConfigOpts) -> Iterator[str]:
-    if conf.api.auth_strategy != "keystone":
-        return
-    private = read_privately(conf, "keystone_authtoken", [cfg.BoolOpt("insecure", default=False)])
-    if private.keystone_authtoken.insecure:
-        where = place(private, "insecure", "keystone_authtoken")
-        yield f"{where}: Keystone's certificate is not verified; remove the option, and set cafile."
-
-
 def _providers(conf: cfg.ConfigOpts) -> Iterator[str]:
     if not any(driver == "nats_jetstream" for _, driver in enabled_sources(conf)):
         return
@@ -207,13 +200,14 @@ def _account(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
     # Imported here: most configurations have no account.
     from keystoneauth1 import exceptions, loading
 
-    names: list[cfg.Opt] = [cfg.StrOpt(name) for name in ("cloud", "auth_type", "auth_section")]
-    named = read_privately(conf, section, names)
+    names = [cfg.StrOpt(name) for name in ("cloud", "auth_type", "auth_section")]
+    named = read_privately(conf, section, [*names, cfg.BoolOpt("insecure", default=False)])
     if cloud := named[section].cloud:
-        for option in _insecure_urls_of_cloud(cloud):
-            where = f"{place(named, 'cloud', section)}: {option} of {cloud} in clouds.yaml"
-            yield f"{where}: passwords and tokens cross the network without TLS; use an https URL."
+        for finding in _insecure_cloud(cloud):
+            yield f"{place(named, 'cloud', section)}: {finding}"
         return
+    if named[section].insecure:
+        yield f"{place(named, 'insecure', section)}: {_UNVERIFIED}"
     section = named[section].auth_section or section
     auth_type = read_privately(conf, section, names)[section].auth_type
     if auth_type == "none":
@@ -222,15 +216,17 @@ def _account(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
         options = loading.get_auth_plugin_conf_options(auth_type or "password")
     except exceptions.NoMatchingPlugin:
         return  # the process does not start
-    urls = read_privately(conf, section, [option for option in options if _ACCOUNT_URLS.search(option.dest)])
+    found = [option for option in options if _ACCOUNT_URLS.search(option.dest)]
+    # Without "required": what is missing is not insecure, and other checks report it.
+    optional = [cfg.StrOpt(each.name, dest=each.dest, deprecated_opts=each.deprecated_opts) for each in found]
+    urls = read_privately(conf, section, optional)
     for option, url in urls[section].items():
         if url and _is_remote_http(url):
-            where = place(urls, option, section)
-            yield f"{where}: passwords and tokens cross the network without TLS; use an https URL."
+            yield f"{place(urls, option, section)}: {_PLAIN}"
 
 
-def _insecure_urls_of_cloud(cloud: str) -> list[str]:
-    """The options of a cloud whose URLs have no TLS; none if the library cannot read it, which other checks report."""
+def _insecure_cloud(cloud: str) -> Iterator[str]:
+    """Findings about a cloud of clouds.yaml; none if the library cannot read it, which other checks report."""
     # Imported here: the import is slow.
     from openstack import exceptions
     from openstack.config import OpenStackConfig
@@ -238,13 +234,12 @@ def _insecure_urls_of_cloud(cloud: str) -> list[str]:
     try:
         found = OpenStackConfig(load_envvars=False).get_one(cloud=cloud)
     except (exceptions.SDKException, TypeError):
-        return []
-    options = {**found.config, **found.config["auth"]}
-    return [
-        name
-        for name, url in sorted(options.items())
-        if _ACCOUNT_URLS.search(name) and isinstance(url, str) and _is_remote_http(url)
-    ]
+        return
+    if found.get_requests_verify_args()[0] is False:
+        yield f"verify of {cloud} in clouds.yaml: {_UNVERIFIED}"
+    for name, url in sorted({**found.config, **found.config["auth"]}.items()):
+        if _ACCOUNT_URLS.search(name) and isinstance(url, str) and _is_remote_http(url):
+            yield f"{name} of {cloud} in clouds.yaml: {_PLAIN}"
 
 
 def _database(conf: cfg.ConfigOpts) -> Iterator[str]:
@@ -369,7 +364,7 @@ def _is_remote_http(url: str) -> bool:
     return parts.scheme == "http" and not is_local(parts.hostname or "")
 
 
-def read_privately(conf: cfg.ConfigOpts, group: str, options: list[cfg.Opt]) -> cfg.ConfigOpts:
+def read_privately(conf: cfg.ConfigOpts, group: str, options: Sequence[cfg.Opt]) -> cfg.ConfigOpts:
     """The same files with options of a library, whose own registration would conflict with ours."""
     private = cfg.ConfigOpts()
     private.register_opts(options, group=group)
