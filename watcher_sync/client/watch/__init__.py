@@ -8,12 +8,12 @@ It works with every service of the dialect, and resumes streams of watcher_sync.
 ``documents``   The JSON of a catch-up, as messages of the stream
 ``errors``      ``WatchError`` and its subclasses
 ``harvester``   ``RestHarvester``: fetches missing events by REST
-``heartbeat``   Whether a stream has fallen silent
 ``manager``     ``WatchManager``: registers watches over one channel; with the credentials of a client, too
 ``merge``       Merges live events and those of a catch-up
 ``models``      ``WatchEvent``: one event as a typed struct
 ``refresher``   When a token is refreshed, and the thread that refreshes those of all streams
 ``sequences``   Stores watermarks in a file or in memory, at most once a second
+``silence``     Whether a stream has fallen silent
 ``stream``      One stream: its requests, its events, and the answers to PINGs
 ``watch``       One watch: streams one after the other, catch-up, delivery
 """

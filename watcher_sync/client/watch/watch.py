@@ -35,11 +35,11 @@ from watcher_sync.client.watch.errors import (
     is_of_proxy,
 )
 from watcher_sync.client.watch.harvester import Harvester, HarvestsEpochs
-from watcher_sync.client.watch.heartbeat import Heartbeat
 from watcher_sync.client.watch.merge import MergeBuffer, Missing, Ready
 from watcher_sync.client.watch.models import WatchEvent, event_of, sequence_of
 from watcher_sync.client.watch.refresher import TokenRefresher
 from watcher_sync.client.watch.sequences import SAVE_SECONDS, Sequence, WatermarkWriter
+from watcher_sync.client.watch.silence import StreamSilence
 from watcher_sync.client.watch.stream import Stream, StreamEnd, Stub, first_request
 from watcher_sync.wire.watch import events_pb2
 
@@ -120,7 +120,7 @@ class Watch:
         self._was_served = False
         """Whether any session has received something."""
         self._opened_at = 0.0
-        self._heartbeat = Heartbeat()
+        self._silence = StreamSilence()
         self._backoff = shared.new_backoff()
         self._harvest_backoff = shared.new_backoff()
         self._reported_gap = self._reported_overflows = 0
@@ -202,7 +202,7 @@ class Watch:
             self._buffer.connect()
             self._end = None
             self._opened_at = time.monotonic()
-            self._heartbeat.begin(self._opened_at)
+            self._silence.begin(self._opened_at)
         level = logging.DEBUG if self._backoff.failures else logging.INFO
         self._logger.log(level, "watch %s: streaming after sequence %d", self.topic, self._watermark.delivered)
         try:
@@ -250,7 +250,7 @@ class Watch:
             if step is None and not self._closing.is_set():
                 # The end of an outage is reported after a time, too, and the stream may stay without any event.
                 is_settled = self._watermark.is_saved and not self._backoff.failures
-                deadline = self._heartbeat.deadline
+                deadline = self._silence.deadline
                 until_silent = None if deadline is None else max(0.0, deadline - time.monotonic())
                 self._changed.wait(until_silent if is_settled else SAVE_SECONDS)
         self._watermark.save_if_due()
@@ -265,7 +265,7 @@ class Watch:
             self._refused_tokens = 0
         end = self._end
         if end is None:
-            deadline = self._heartbeat.deadline
+            deadline = self._silence.deadline
             if deadline is not None and time.monotonic() >= deadline:
                 raise _Interrupted("the service sends no pings any more")
             return
@@ -393,14 +393,14 @@ class Watch:
         with self._changed:
             if number == self._session_number:
                 self._receive()
-                self._heartbeat.hear(time.monotonic())
+                self._silence.receive(time.monotonic())
                 self._buffer.add(sequence, previous, message)
                 self._changed.notify_all()
 
     def _on_bookmark(self, number: int, sequence: int) -> None:
         with self._changed:
             if number == self._session_number:
-                self._heartbeat.ping(time.monotonic())
+                self._silence.ping(time.monotonic())
                 if sequence > 0:
                     self._receive()
                     self._buffer.bookmark(sequence)

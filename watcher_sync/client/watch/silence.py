@@ -14,30 +14,30 @@ _MISSED_PINGS = 4
 """The first ping comes after half an interval at least, so two are missed in any case."""
 
 
-class Heartbeat:
+class StreamSilence:
     """What the streams of a watch received, and when. Times are in seconds of one clock."""
 
     def __init__(self) -> None:
-        self._heard = self._pinged = 0.0
+        self._received_at = self._pinged_at = 0.0
         self._longest = 0.0
         """The longest time before a ping; 0: there was none, and the service may send none."""
 
     def begin(self, now: float) -> None:
         """A stream begins. It may go to the same lost service, so what is known of the pings counts on."""
-        self._heard = self._pinged = now
+        self._received_at = self._pinged_at = now
 
-    def hear(self, now: float) -> None:
+    def receive(self, now: float) -> None:
         """A message came."""
-        self._heard = now
+        self._received_at = now
 
     def ping(self, now: float) -> None:
         """A ping came."""
-        self._longest = max(self._longest, now - self._pinged)
-        self._heard = self._pinged = now
+        self._longest = max(self._longest, now - self._pinged_at)
+        self._received_at = self._pinged_at = now
 
     @property
     def deadline(self) -> float | None:
         """The moment from which the stream counts as lost; None: never."""
         if not self._longest:
             return None
-        return self._heard + max(MIN_SILENCE_SECONDS, _MISSED_PINGS * self._longest)
+        return self._received_at + max(MIN_SILENCE_SECONDS, _MISSED_PINGS * self._longest)
