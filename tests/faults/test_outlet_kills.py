@@ -84,13 +84,12 @@ def test_two_outlets_that_freeze_in_turn_deliver_nothing_out_of_order(
             wait_until(lambda before=before: record.total > before + count // 5, 60)
             frozen.signal_all(signal.SIGSTOP)
             instances.write(range(count))
-            slowest = max(slowest, seconds_until(lambda: not record.lacks(instances.committed), 60))
+            slowest = max(slowest, seconds_until(lambda: not record.lacks(instances.committed), 10))
             frozen.signal_all(signal.SIGCONT)
             instances.write(range(count))
             wait_until(lambda: not record.lacks(instances.committed), 60)
         check(record, instances, range(count))
         figure(f"{ROUNDS} freezes, all arrived {slowest:.1f} s after the slowest, {record.repeats:,} repeats")
-        assert slowest < 10
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,7 +18,7 @@ import pytest
 from tests.faulty_proxy import FaultyProxy
 from tests.functional.client.conftest import Site, running_site
 from tests.functional.client.outlet import Outlet
-from tests.functional.client.test_watch import LINK, head, newer
+from tests.functional.client.test_watch import LINK, head, make_topic, newer
 from tests.functional.client.test_watch import outlet as outlet
 from tests.functional.storage.conftest import opened
 from tests.functional.watch.clients import WatchClient, channel_to
@@ -42,6 +42,11 @@ pytestmark = pytest.mark.timeout(900)
 def site(tmp_path: Path) -> Iterator[Site]:
     with running_site(tmp_path) as site:
         yield site
+
+
+@pytest.fixture
+def topic(site: Site) -> None:
+    make_topic(site)
 
 
 @pytest.mark.parametrize("resume_only", [False, True])

@@ -29,7 +29,11 @@ FILTER = {"group": "compute", "kind": "Instance", "name": "*", "type": ["created
 
 @pytest.fixture(scope="module")
 def topic(site: Site) -> None:
-    """The topic of instances."""
+    make_topic(site)
+
+
+def make_topic(site: Site) -> None:
+    """Make the topic of instances."""
     body = {"group": "management", "apiVersion": "v1", "kind": "WatchTopic", "name": "instances"}
     document = {**body, "title": "instances", "spec": {"description": "", "filters": [FILTER]}}
     post = urllib.request.Request(
