@@ -12,6 +12,7 @@ from tests.functional.engine.conftest import install as install
 from tests.functional.engine.driving import Installation
 from tests.functional.sources.jetstream import Dcm, dcm_of
 from tests.services.servers import Server
+from watcher_sync.testing.dcm import publisher as published
 
 
 @pytest.fixture
@@ -34,3 +35,18 @@ def site(own_nats: Server, install: Callable[..., Installation]) -> Callable[...
         return made
 
     return make
+
+
+@pytest.fixture
+def warned_site(sqlite_url: str, site: Callable[..., Installation], dcm: Dcm) -> Installation:
+    """An installation on SQLite that listens to a stream of agents' warnings, too."""
+    dcm.make_stream("dcm-health", published.SUBJECT_HEALTH)
+    made = site(sqlite_url)
+    made.options |= {
+        "engine.enabled_sources": "dcm, dcm_health",
+        "source_dcm_health.driver": "nats_jetstream",
+        "source_dcm_health.servers": made.options["source_dcm.servers"],
+        "source_dcm_health.stream": "dcm-health",
+        "source_dcm_health.subject": published.SUBJECT_HEALTH,
+    }
+    return made

@@ -124,19 +124,10 @@ def test_the_same_history_without_a_stream_posted_and_replayed_ends_in_the_same_
 
 
 def test_agents_warnings_come_from_a_stream_of_their_own(
-    sqlite_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client]
+    warned_site: Installation, dcm: Dcm, serve: Callable[..., httpx.Client]
 ) -> None:
-    dcm.make_stream("dcm-health", published.SUBJECT_HEALTH)
-    made = site(sqlite_url)
-    made.options |= {
-        "engine.enabled_sources": "dcm, dcm_health",
-        "source_dcm_health.driver": "nats_jetstream",
-        "source_dcm_health.servers": made.options["source_dcm.servers"],
-        "source_dcm_health.stream": "dcm-health",
-        "source_dcm_health.subject": published.SUBJECT_HEALTH,
-    }
-    made.engine(made.config())
-    client = serve(made.store, workers=1, threads=2)
+    warned_site.engine(warned_site.config())
+    client = serve(warned_site.store, workers=1, threads=2)
     row = {"id": "i-1", "service_type": "vm", "provider_name": "kubevirt-1"}
     assert client.post("/v1/service_type_instances", json=row).status_code == 201
     dcm.publish(published.body_of(published.status()))

@@ -14,25 +14,15 @@ from tests.functional.sources.jetstream import Dcm
 from tests.waiting import wait_until
 from watcher_sync.testing.dcm import publisher as published
 
-Site = Callable[..., Installation]
 ROW = {"id": "i-1", "service_type": "vm", "provider_name": "kubevirt-sp", "agent_name": "agent-1"}
 SOURCE, AGENT, STRANGER = "kubevirt.localhost", "dcm/agents/agent-1", "dcm/agents/never-seen"
 
 
 def test_a_stranger_changes_nothing_of_a_provider_and_is_shown_between_events_that_are_applied(
-    sqlite_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client]
+    warned_site: Installation, dcm: Dcm, serve: Callable[..., httpx.Client]
 ) -> None:
-    dcm.make_stream("dcm-health", published.SUBJECT_HEALTH)
-    made = site(sqlite_url)
-    made.options |= {
-        "engine.enabled_sources": "dcm, dcm_health",
-        "source_dcm_health.driver": "nats_jetstream",
-        "source_dcm_health.servers": made.options["source_dcm.servers"],
-        "source_dcm_health.stream": "dcm-health",
-        "source_dcm_health.subject": published.SUBJECT_HEALTH,
-    }
-    engine = made.engine(made.config())
-    client = serve(made.store, workers=1, threads=2)
+    engine = warned_site.engine(warned_site.config())
+    client = serve(warned_site.store, workers=1, threads=2)
     assert client.post("/v1/service_type_instances", json=ROW).status_code == 201
 
     def report(source: str, status: str, event_id: str) -> None:
@@ -48,7 +38,9 @@ def test_a_stranger_changes_nothing_of_a_provider_and_is_shown_between_events_th
         return row["status"], row["provider_state"]
 
     def quarantined() -> dict[str, str]:
-        kept: list[dict[str, Any]] = [json.loads(line) for line in made.manage("quarantine", "list").splitlines()]
+        kept: list[dict[str, Any]] = [
+            json.loads(line) for line in warned_site.manage("quarantine", "list").splitlines()
+        ]
         return {one["event_id"]: one["reason"] for one in kept}
 
     def decided() -> bool:

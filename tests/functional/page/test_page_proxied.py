@@ -99,16 +99,21 @@ def proxied(shared_cloud: Cloud, browser: WebDriver, tmp_path: Path) -> Iterator
         yield started
 
 
+def try_replay(page: Page) -> None:
+    """Choose the first quarantined event, and have it applied again, which the API refuses."""
+    page.click(".by-reason details summary")
+    page.click(".quarantined details summary")
+    page.choose(".quarantined .actions button", "Replay")
+    page.wait_text(".quarantined .problem", "let the proxy pass the Host on", SECONDS)
+
+
 def test_behind_a_proxy_that_changes_the_host_the_page_shows_the_model_and_says_what_it_may_not(
     proxied: Callable[..., Page],
 ) -> None:
     page = proxied(PLAIN)
     page.open()
     wait_until(lambda: page.all(".connection.live") and page.all(".tile"), SECONDS, "the live page")
-    page.click(".by-reason details summary")
-    page.click(".quarantined details summary")
-    page.choose(".quarantined .actions button", "Replay")
-    page.wait_text(".quarantined .problem", "let the proxy pass the Host on", SECONDS)
+    try_replay(page)
 
 
 def test_an_event_that_comes_late_does_not_hide_why_it_was_not_applied_again(proxied: Callable[..., Page]) -> None:
@@ -116,10 +121,7 @@ def test_an_event_that_comes_late_does_not_hide_why_it_was_not_applied_again(pro
     page.open()
     wait_until(lambda: page.all(".connection.live") and page.all(".tile"), SECONDS, "the live page")
     page.run(HOLD)
-    page.click(".by-reason details summary")
-    page.click(".quarantined details summary")
-    page.choose(".quarantined .actions button", "Replay")
-    page.wait_text(".quarantined .problem", "let the proxy pass the Host on", SECONDS)
+    try_replay(page)
     page.run("window.release()")
     wait_until(lambda: page.all(".quarantined pre[aria-label=Body]"), SECONDS, "the body")
     assert page.all(".quarantined .problem")
