@@ -372,8 +372,12 @@ def test_the_services_answer_with_tls_and_a_token_and_the_engine_reads_the_queue
         publisher.close()
         instance = next(iter(cloud.reported()["instance"]))
         wait_until(lambda: answers(f"/v1/instances/{instance}"), 60, "an instance")
-        sources = client.get("/v1/sources", headers={"X-Auth-Token": token}).json()["sources"]
-    assert [(source["source"], source["state"]) for source in sources] == [("nova", "connected")]
+
+        def states() -> dict[str, str]:
+            found = client.get("/v1/sources", headers={"X-Auth-Token": token}).json()["sources"]
+            return {source["source"]: source["state"] for source in found}
+
+        wait_until(lambda: states() == {"nova": "connected"}, 60, "the engine's report that it is connected")
 
 
 def test_the_second_application_changes_nothing(deployed: Deployed) -> None:
