@@ -16,6 +16,8 @@
 ``escaping``    Text of others for a log or a terminal, without control characters
 ``events``      The type of events
 ``exceptions``  The exceptions that cross a package boundary
+``extension``   What an extension may bring: routes, checks, services, commands, options
+``extensions``  The capabilities beyond the core, one folder each
 ``handlers``    The dialects: an event and a view become changes
 ``log``         The journal on a log that other programs read: outlets as plugins
 ``model``       The entity kinds, the replica in memory, and the ordering guard

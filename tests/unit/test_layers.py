@@ -57,7 +57,7 @@ def lint(folder, *, planted=()):
 
 def test_modules_of_one_layer_may_import_each_other_only_on_the_ground():
     assert [layer for layer in LAYERS["layers"] if ":" in layer] == [GROUND]
-    ground = "tracing events conf exceptions decoding escaping accounts backoff periodic plugins tasks"
+    ground = "tracing events conf exceptions extension decoding escaping accounts backoff periodic plugins tasks"
     assert modules(GROUND) == ground.split()
 
 

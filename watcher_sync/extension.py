@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an extension brings to the processes of watcher_sync, beside the plugins of the other entry point groups.
+
+An extension is a class that an entry point in the group ``watcher_sync.extensions`` names. This package's own features
+beyond its core are extensions, and a package of a stranger brings its own in the same way. Each method is a door: the
+core calls it where it needs it, and the default brings nothing.
+
+Every process imports an extension. A method therefore imports what it needs when it is called: an engine
+loads no web framework.
+
+An extension that cannot be loaded, or one of whose doors raises, is logged and left out; the others work on. A
+:class:`~watcher_sync.exceptions.ConfigError` ends the process.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from watcher_sync.exceptions import ConfigError, described, interrupts
+from watcher_sync.plugins import load_plugins
+
+if TYPE_CHECKING:
+    import argparse
+
+    from oslo_upgradecheck.upgradecheck import Result
+    from prometheus_client.registry import Collector
+
+    from watcher_sync.api.edge.feed import Feed
+    from watcher_sync.api.http.openapi import Route
+    from watcher_sync.api.http.problems import Problem
+    from watcher_sync.api.service import Service
+    from watcher_sync.commit.direct import DirectWriter
+    from watcher_sync.commit.evaluation import Evaluator
+    from watcher_sync.dispatch import Dispatcher
+    from watcher_sync.engine.engine import Engine
+    from watcher_sync.engine.services import BackgroundService
+    from watcher_sync.reconcile.base import Context
+    from watcher_sync.storage.writing.store import Store
+
+LOG = logging.getLogger(__name__)
+
+GROUP: Final = "watcher_sync.extensions"
+"""The entry point group."""
+
+T = TypeVar("T")
+
+
+class Api(msgspec.Struct, frozen=True, kw_only=True):
+    """What the resources of one API process share."""
+
+    service: Service
+    """The configuration, the kinds and the database, for reading."""
+    writer: DirectWriter
+    """Commits what a request writes."""
+    dispatcher: Dispatcher
+    feed: Feed
+    """Wakes the streams of this process when the journal grows."""
+
+
+class Running(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a worker process of ``watcher-sync-outlet``, made after the fork."""
+
+    start: Callable[[], None]
+    """Begins to work, and returns at once."""
+    stop: Callable[[float], None]
+    """Returns when all has ended, or after so many seconds."""
+    collector: Collector
+    """The metrics on the monitoring port."""
+    is_alive: Callable[[], bool]
+    """Whether the process works: the answer of ``/healthz``."""
+    reload: Callable[[], None] = lambda: None
+    """Uses changed files after a SIGHUP."""
+
+
+class OutletProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of worker process of ``watcher-sync-outlet``."""
+
+    name: str
+    """The name of the process for operators, such as ``watcher-sync-outlet-log``."""
+    enabled_by: str
+    """The option that enables it, such as ``[outlets] enabled``."""
+    workers: int
+    """The number of processes; 0: it is not enabled."""
+    check: Callable[[cfg.ConfigOpts], None]
+    """Raises :class:`~watcher_sync.exceptions.ConfigError` if an option cannot work."""
+    assemble: Callable[[cfg.ConfigOpts], Running]
+    """Makes its parts, in the worker."""
+    monitoring: str
+    """The option with the port of ``/healthz`` and ``/metrics``, such as ``[outlets] monitoring_port``."""
+    ports: Sequence[int] = ()
+    """The monitoring ports of the workers; none: they have none."""
+
+
+class Examined(msgspec.Struct):
+    """What ``watcher-sync-status upgrade check`` examines."""
+
+    conf: cfg.ConfigOpts
+    timeout: float
+    """Seconds within which another system has to answer."""
+    store: Store | None = None
+    """The database; None: its own check found it unusable, or has not run."""
+
+
+class Extension:
+    """Base of all extensions; see the module."""
+
+    def options(self) -> Iterable[tuple[str, Sequence[cfg.Opt]]]:
+        """Sections of the configuration and their options."""
+        return ()
+
+    def routes(self, api: Api) -> Iterable[Route]:
+        """URI templates and resources of the REST API.
+
+        The operations of a resource declare their rules of the policy. A template of a kind's list or item replaces the
+        one that the core has for each kind. Any other template is new.
+        """
+        return ()
+
+    def problems(self) -> Mapping[type[Exception], Callable[[Any], Problem]]:
+        """Exception that a resource may raise -> what makes the problem with which the API answers it."""
+        return {}
+
+    def evaluators(self, conf: cfg.ConfigOpts) -> Iterable[Evaluator]:
+        """Evaluators of the engine's commit cycle; the engine starts one that is a background service, too.
+
+        :raises ConfigError: the configuration cannot work.
+        """
+        return ()
+
+    def engine_services(
+        self, conf: cfg.ConfigOpts, context: Callable[[Engine], Context]
+    ) -> Iterable[Callable[[Engine], BackgroundService]]:
+        """Makers of background services, which run while their engine leads.
+
+        :param context: what the reconcilers of an engine share.
+        :raises ConfigError: the configuration cannot work.
+        """
+        return ()
+
+    def outlet_processes(self, conf: cfg.ConfigOpts) -> Iterable[OutletProcess]:
+        """Kinds of worker processes of ``watcher-sync-outlet``, those that are not enabled included.
+
+        :raises ConfigError: the configuration cannot work.
+        """
+        return ()
+
+    def insecure_access(self, conf: cfg.ConfigOpts) -> Iterable[str]:
+        """Findings about settings that let others do or read more than they should, one line each."""
+        return ()
+
+    def insecure_transports(self, conf: cfg.ConfigOpts) -> Iterable[str]:
+        """Findings about connections to other machines without TLS or verification, one line each."""
+        return ()
+
+    def upgrade_checks(self, examined: Examined) -> Iterable[tuple[str, Callable[[], Result]]]:
+        """Titles and functions of checks for ``watcher-sync-status upgrade check``."""
+        return ()
+
+    def add_commands(self, add: Callable[[str, str, str], argparse.ArgumentParser]) -> None:
+        """Add commands to ``watcher-sync-manage``.
+
+        :param add: takes the name of a command, the function that runs it as ``package.module:name``, and a text of
+            help; returns the parser for its arguments. The function gets the configuration, whose ``command`` has the
+            arguments, and returns None or an exit status.
+        """
+
+
+@functools.cache
+def load_extensions() -> Mapping[str, Extension]:
+    """Name of the entry point -> extension, by name. A process loads them once."""
+    found: dict[str, Extension] = {}
+
+    def failed(name: str, exc: BaseException) -> None:
+        LOG.error("The extension %s cannot be loaded: %s", name, described(exc))
+
+    for plugin in sorted(load_plugins(GROUP, failed), key=lambda each: each.name):
+        if not (inspect.isclass(plugin.plugin) and issubclass(plugin.plugin, Extension)):
+            LOG.error("The extension %s is no subclass of %s.Extension", plugin.name, __name__)
+        elif plugin.name in found:
+            LOG.error("Two packages install an extension named %s; that of %s is left out", plugin.name, plugin.module)
+        else:
+            found[plugin.name] = plugin.plugin()
+    return found
+
+
+def gather(door: Callable[[Extension], Iterable[T]]) -> list[T]:
+    """All that a door of the extensions brings, in the order of their names.
+
+    :param door: calls one method of an extension.
+    :raises ConfigError: the configuration cannot work.
+    """
+    found: list[T] = []
+    for name, extension in load_extensions().items():
+        try:
+            found.extend(list(door(extension)))
+        except ConfigError:
+            raise
+        except BaseException as exc:
+            if interrupts(exc):
+                raise
+            LOG.error("The extension %s fails and is left out here", name, exc_info=exc)
+    return found

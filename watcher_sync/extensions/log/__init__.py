@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outlets that publish the journal on logs.
+
+``extension``  What the core asks of it
+"""

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's notifications and APIs, capacity and liveness of hosts.
+
+``extension``  What the core asks of it
+"""

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gRPC watch stream.
+
+``extension``  What the core asks of it
+"""

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Subscriptions and their deliveries.
+
+``extension``  What the core asks of it
+"""
