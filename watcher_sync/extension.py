@@ -64,6 +64,20 @@ class Api(msgspec.Struct, frozen=True, kw_only=True):
     """Wakes the streams of this process when the journal grows."""
 
 
+class PluginGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A group of entry points whose plugins have a section of the configuration each."""
+
+    prefix: str
+    """What the name of a section begins with, such as ``source`` of ``[source_nova]``."""
+    options: Sequence[cfg.Opt] = ()
+    """The options common to all sections, beside those of the plugin's class."""
+    enabled: tuple[str, str] | None = None
+    """Section and option that name the instances; each section then names its plugin with ``driver``.
+
+    None: each plugin has one section, which has its name.
+    """
+
+
 class Running(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a worker process of ``watcher-sync-outlet``, made after the fork."""
 
@@ -112,8 +126,15 @@ class Extension:
     """Base of all extensions; see the module."""
 
     def options(self) -> Iterable[tuple[str, Sequence[cfg.Opt]]]:
-        """Sections of the configuration and their options."""
+        """Sections of the configuration and their options.
+
+        A section with the options :data:`watcher_sync.conf.cloud_account.OPTS` has an account of Keystone.
+        """
         return ()
+
+    def plugin_groups(self) -> Mapping[str, PluginGroup]:
+        """Groups of entry points -> the sections of their plugins."""
+        return {}
 
     def routes(self, api: Api) -> Iterable[Route]:
         """URI templates and resources of the REST API.

@@ -18,6 +18,7 @@ from watcher_sync.assembly import log
 from watcher_sync.assembly.sources import load_driver, source_makers
 from watcher_sync.cmd.start import accept_interrupt
 from watcher_sync.conf import opts
+from watcher_sync.conf.outlets import OUTLETS
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.exceptions import ConfigError, Interrupted, described, interrupts
 from watcher_sync.plugins import load_plugins
@@ -93,7 +94,7 @@ def test_a_configured_driver_that_is_not_there_is_an_error_that_names_the_reason
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "needing_more.py").write_text("import a_missing_library\n")
-    groups = (opts.SOURCES, opts.OUTLETS)
+    groups = (opts.SOURCES, OUTLETS)
     install(tmp_path, monkeypatch, *(f"[{group}]\nbroken = needing_more:Plugin" for group in groups))
     load_driver.cache_clear()
     conf = cfg.ConfigOpts()
@@ -101,10 +102,8 @@ def test_a_configured_driver_that_is_not_there_is_an_error_that_names_the_reason
     conf([], default_config_files=[], default_config_dirs=[])
 
     def configure(driver: str) -> None:
-        for section, option, register in (
-            ("source_x", "enabled_sources", opts.register_source), ("outlet_x", "enabled", opts.register_outlet),
-        ):  # fmt: skip
-            register(conf, "x", [])
+        for namespace, option in ((opts.SOURCES, "enabled_sources"), (OUTLETS, "enabled")):
+            section = opts.register_instance(conf, namespace, "x")
             conf.set_override("driver", driver, group=section)
             conf.set_override(option, ["x"], group="engine" if section == "source_x" else "outlets")
 

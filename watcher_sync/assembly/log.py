@@ -7,6 +7,7 @@ from oslo_config import cfg
 
 from watcher_sync.assembly.store import load_kinds, open_store_of_server
 from watcher_sync.conf import opts
+from watcher_sync.conf.outlets import OUTLETS
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.log.base import Outlet
 from watcher_sync.log.change_log import ChangeLogs
@@ -94,14 +95,14 @@ def _lease(conf: cfg.ConfigOpts, store: Store, name: str) -> PublisherLease:
 
 def _make_outlet(conf: cfg.ConfigOpts, name: str) -> Outlet:
     """An instance of an outlet's driver; its options are registered."""
-    opts.register_outlet(conf, name, [])
+    opts.register_instance(conf, OUTLETS, name)
     driver = conf[f"outlet_{name}"].driver
     if not driver:
         raise ConfigError(f"[outlet_{name}] driver is not set; {name!r} is in [outlets] enabled")
-    found = load_plugins(opts.OUTLETS, lambda *_: None, [driver])
+    found = load_plugins(OUTLETS, lambda *_: None, [driver])
     if not found:
-        raise ConfigError(f"[outlet_{name}] {why_missing(opts.OUTLETS, driver)}")
+        raise ConfigError(f"[outlet_{name}] {why_missing(OUTLETS, driver)}")
     cls: type[Outlet] = found[-1].plugin
     require_subclass(f"outlet_{name}", driver, cls, Outlet)
-    opts.register_outlet(conf, name, cls.options)
+    opts.register_instance(conf, OUTLETS, name, cls.options)
     return make_driver(f"outlet_{name}", driver, lambda: cls(name, conf))

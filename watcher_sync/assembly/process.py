@@ -27,7 +27,7 @@ from oslo_reports import opts as reports
 from oslo_service import backend
 
 from watcher_sync.assembly import safe_logging
-from watcher_sync.conf import cloud_account, files, keystone, opts, reconcile_nova, strict
+from watcher_sync.conf import cloud_account, files, keystone, opts, strict
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, WatcherSyncError
 from watcher_sync.plugins import read_group
@@ -323,8 +323,8 @@ def _read(conf: cfg.ConfigOpts, argv: Sequence[str], prog: str) -> None:
             conf(list(argv), project=PROJECT, prog=prog, version=f"{prog} {importlib.metadata.version(PROJECT)}")
         if keystone.is_configured(conf):
             keystone.register_opts(conf)
-        if reconcile_nova.is_configured(conf):
-            cloud_account.register_auth_opts(conf, reconcile_nova.GROUP)
+        for section in set(conf.list_all_sections()).intersection(opts.sections_with_account()):
+            cloud_account.register_auth_opts(conf, section)
         strict.check(conf)
         _read_all(conf)
     except cfg.Error as exc:

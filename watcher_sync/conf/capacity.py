@@ -7,6 +7,9 @@ from oslo_config import cfg
 
 GROUP = "reconcile_capacity"
 
+CAPACITY_PROVIDERS = "watcher_sync.capacity_providers"
+"""The entry point group of the providers."""
+
 OPTS: list[cfg.Opt] = [
     cfg.ListOpt(
         "providers",

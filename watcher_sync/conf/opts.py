@@ -8,7 +8,7 @@ The operator names the groups of the sources. The sample configuration therefore
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from oslo_config import cfg
@@ -16,28 +16,21 @@ from oslo_db import options as db_options
 
 from watcher_sync.conf import (
     api,
-    capacity,
     cloud_account,
     database,
     engine,
-    liveness,
     monitoring,
     operations,
-    outlet_watch,
-    outlet_webhook,
-    outlets,
     reconcile,
-    reconcile_nova,
     retention,
     tracing,
 )
+from watcher_sync.extension import PluginGroup, gather
 from watcher_sync.plugins import load_plugins
 
 SOURCES = "watcher_sync.sources"
 HANDLERS = "watcher_sync.handlers"
 RECONCILERS = "watcher_sync.reconcilers"
-CAPACITY_PROVIDERS = "watcher_sync.capacity_providers"
-OUTLETS = "watcher_sync.outlets"
 
 SQLITE = "sqlite:///$state_path/watcher-sync.sqlite"
 """The default of ``[database] connection``."""
@@ -67,14 +60,11 @@ an error.
 """,
 )
 
-PLUGINS: dict[str, tuple[str, list[cfg.Opt]]] = {
-    SOURCES: ("source", [DRIVER, EVENT_TYPES]),
-    HANDLERS: ("handler", []),
-    RECONCILERS: ("reconciler", []),
-    CAPACITY_PROVIDERS: ("capacity_provider", []),
-    OUTLETS: ("outlet", outlets.OUTLET_OPTS),
+_GROUPS: Final[Mapping[str, PluginGroup]] = {
+    SOURCES: PluginGroup(prefix="source", options=[DRIVER, EVENT_TYPES], enabled=("engine", "enabled_sources")),
+    HANDLERS: PluginGroup(prefix="handler"),
+    RECONCILERS: PluginGroup(prefix="reconciler"),
 }
-"""Entry point group of plugins with options -> (prefix of their option groups, options common to all)."""
 
 STATE_PATH = cfg.StrOpt(
     "state_path",
@@ -86,23 +76,13 @@ Other options refer to the directory as ``$state_path``.
 """,
 )
 
-_MODULES = (
-    database,
-    engine,
-    liveness,
-    monitoring,
-    tracing,
-    operations,
-    reconcile,
-    reconcile_nova,
-    capacity,
-    retention,
-    api,
-    outlet_webhook,
-    outlet_watch,
-    outlets,
-)
+_MODULES = (database, engine, monitoring, tracing, operations, reconcile, retention, api)
 """Each has the options ``OPTS`` of one group ``GROUP``."""
+
+
+def plugin_groups() -> dict[str, PluginGroup]:
+    """Entry point group of plugins with options -> the sections of its plugins."""
+    return {**_GROUPS, **dict(gather(lambda extension: extension.plugin_groups().items()))}
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
@@ -119,37 +99,54 @@ def register_database(conf: cfg.ConfigOpts) -> None:
         conf.set_default(name, value, group=database.GROUP)
 
 
-def register_source(conf: cfg.ConfigOpts, name: str, options: list[cfg.Opt]) -> None:
+def register_instance(conf: cfg.ConfigOpts, namespace: str, name: str, options: Iterable[cfg.Opt] = ()) -> str:
+    """Register the options of an instance, such as a source, that the operator named.
+
+    :param namespace: the entry point group of its driver.
+    :param options: of the driver.
+    :returns: the section.
+    """
+    group = plugin_groups()[namespace]
+    section = f"{group.prefix}_{name}"
+    conf.register_opts([*group.options, *options], group=section)
+    return section
+
+
+def register_source(conf: cfg.ConfigOpts, name: str, options: Iterable[cfg.Opt] = ()) -> None:
     """Register the driver's options for one source."""
-    conf.register_opts([DRIVER, EVENT_TYPES, *options], group=f"source_{name}")
-
-
-def register_outlet(conf: cfg.ConfigOpts, name: str, options: list[cfg.Opt]) -> None:
-    """Register the driver's options for one outlet that publishes on a log."""
-    conf.register_opts([*outlets.OUTLET_OPTS, *options], group=f"outlet_{name}")
+    register_instance(conf, SOURCES, name, options)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """For oslo-config-generator and the documentation."""
-    plugins = itertools.chain.from_iterable(list_plugin_opts(namespace) for namespace in PLUGINS)
-    return [*own_opts(), *cloud_account.sample_opts(reconcile_nova.GROUP), *plugins]
+    accounts = itertools.chain.from_iterable(map(cloud_account.sample_opts, sections_with_account()))
+    plugins = itertools.chain.from_iterable(map(list_plugin_opts, plugin_groups()))
+    return [*own_opts(), *accounts, *plugins]
 
 
 def own_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """The options that do not depend on installed plugins."""
-    return [("DEFAULT", [STATE_PATH]), *((module.GROUP, module.OPTS) for module in _MODULES)]
+    """The options that do not depend on plugins of :func:`plugin_groups`."""
+    extensions = gather(lambda extension: ((group, list(options)) for group, options in extension.options()))
+    return [("DEFAULT", [STATE_PATH]), *((module.GROUP, module.OPTS) for module in _MODULES), *extensions]
+
+
+def sections_with_account() -> list[str]:
+    """The sections of :func:`own_opts` with an account of Keystone."""
+    return [
+        section for section, options in own_opts() if cloud_account.has_account({option.dest for option in options})
+    ]
 
 
 def list_plugin_opts(namespace: str, names: Collection[str] | None = None) -> list[tuple[str, list[cfg.Opt]]]:
-    """The options of plugins of one entry point group of :data:`PLUGINS`, which are imported.
+    """The options of plugins of one entry point group of :func:`plugin_groups`, which are imported.
 
     :param names: of the plugins; None: all.
     """
-    prefix, common = PLUGINS[namespace]
+    group = plugin_groups()[namespace]
     return [
-        (f"{prefix}_{name}", [*common, *options])
+        (f"{group.prefix}_{name}", [*group.options, *options])
         for name, options in plugin_options(namespace, names).items()
-        if common or options
+        if group.options or options
     ]
 
 

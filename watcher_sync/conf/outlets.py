@@ -7,6 +7,9 @@ from oslo_config import cfg
 
 GROUP = "outlets"
 
+OUTLETS = "watcher_sync.outlets"
+"""The entry point group of the drivers."""
+
 OPTS: list[cfg.Opt] = [
     cfg.ListOpt(
         "enabled",

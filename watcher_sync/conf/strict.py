@@ -19,7 +19,7 @@ from typing import Any
 from oslo_config import cfg, iniparser
 from oslo_log import log as logging
 
-from watcher_sync.conf import cloud_account, keystone, opts, outlet_watch, outlet_webhook, outlets, reconcile_nova
+from watcher_sync.conf import cloud_account, keystone, opts
 from watcher_sync.exceptions import ConfigError
 
 LOG = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ def check(conf: cfg.ConfigOpts) -> None:
     sections = list(dict.fromkeys(itertools.chain.from_iterable(parsed.values())))
     listers = itertools.chain(
         keystone.listers(conf),
-        cloud_account.listers(conf, (name for name in sections if name == reconcile_nova.GROUP)),
+        cloud_account.listers(conf, set(sections).intersection(opts.sections_with_account())),
         _listers(parsed),
         # Lazily: the plugins have said which sections they have.
         cloud_account.listers(conf, (name for name in sections if cloud_account.has_account(known.get(name, ())))),
@@ -99,12 +99,12 @@ def _unknown(
 
     :param is_complete: whether ``known`` has the names of all modules.
     """
-    drivers, enabled = _drivers(parsed), _enabled_outlets(parsed)
+    drivers, instances = _drivers(parsed), _Instances(parsed)
     for name, found in parsed.items():
         for section, values in found.items():
             allowed = known.get(section)
             driver = drivers.get(section)
-            if (prefix := _prefix_of_drivers(section)) and (driver or prefix == "source_" or section in enabled):
+            if (prefix := instances.prefix(section)) and (driver or instances.may_be(section)):
                 allowed = known.get(f"{prefix}{driver}") if driver else None
                 if allowed is None:
                     if driver and not is_complete:
@@ -123,22 +123,34 @@ def _unknown(
     return None
 
 
-def _prefix_of_drivers(section: str) -> str:
-    """What the name of a section begins with if the operator chose the rest, and its driver its options; else empty."""
-    if section in (outlet_watch.GROUP, outlet_webhook.GROUP):
-        return ""
-    return next((prefix for prefix in ("source_", "outlet_") if section.startswith(prefix)), "")
-
-
 def _drivers(parsed: Mapping[str, Mapping[str, Mapping[str, str]]]) -> dict[str, str]:
     """Section -> driver. A section may be in several files, and its driver in any of them."""
     return {s: v["driver"] for found in parsed.values() for s, v in found.items() if "driver" in v}
 
 
-def _enabled_outlets(parsed: Mapping[str, Mapping[str, Mapping[str, str]]]) -> set[str]:
-    """The sections of the outlets that a file enables."""
-    lists = [found.get(outlets.GROUP, {}).get("enabled", "") for found in parsed.values()]
-    return {f"outlet_{name.strip()}" for each in lists for name in each.split(",")}
+class _Instances:
+    """The sections whose names an operator chose in part, and which have the options of their drivers."""
+
+    def __init__(self, parsed: Mapping[str, Mapping[str, Mapping[str, str]]]) -> None:
+        self._own = [section for section, _ in opts.own_opts()]
+        self._prefixes: list[str] = []
+        self._enabled: set[str] = set()
+        for group in opts.plugin_groups().values():
+            if group.enabled is not None:
+                section, option = group.enabled
+                self._prefixes.append(f"{group.prefix}_")
+                lists = [found.get(section, {}).get(option, "") for found in parsed.values()]
+                self._enabled |= {f"{group.prefix}_{name.strip()}" for each in lists for name in each.split(",")}
+
+    def prefix(self, section: str) -> str:
+        """What the name of a section begins with if the operator chose the rest; else empty."""
+        if section in self._own:
+            return ""
+        return next((prefix for prefix in self._prefixes if section.startswith(prefix)), "")
+
+    def may_be(self, section: str) -> bool:
+        """Whether a section without a driver is one: a file enables it, or no section of ours has a similar name."""
+        return section in self._enabled or not any(own.startswith(self.prefix(section)) for own in self._own)
 
 
 class _Reader(iniparser.BaseParser):
@@ -174,9 +186,10 @@ def _listers(
     libraries = [found[name] for name in _NAMESPACES if name in found]
     for entry_point in libraries[:_ALWAYS]:
         yield entry_point.load()
-    for namespace in (opts.SOURCES, opts.OUTLETS):
+    groups = opts.plugin_groups()
+    for namespace in (name for name, group in groups.items() if group.enabled is not None):
         yield functools.partial(opts.list_plugin_opts, namespace, _drivers(parsed).values())
-    for namespace in opts.PLUGINS:
+    for namespace in groups:
         yield functools.partial(opts.list_plugin_opts, namespace)
     for entry_point in libraries[_ALWAYS:]:
         yield entry_point.load()

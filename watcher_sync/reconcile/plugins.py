@@ -78,7 +78,7 @@ def load_providers(conf: cfg.ConfigOpts) -> dict[str, CapacityProvider]:
     failed: dict[str, BaseException] = {}
 
     installed: dict[str, list[Any]] = {}
-    for extension in load_plugins(opts.CAPACITY_PROVIDERS, failed.__setitem__):
+    for extension in load_plugins(capacity.CAPACITY_PROVIDERS, failed.__setitem__):
         installed.setdefault(extension.name, []).append(extension.plugin)
     loaded: dict[str, CapacityProvider] = {}
     for name in enabled:

@@ -16,6 +16,7 @@ from oslo_config import cfg
 from tests.functional.sources.jetstream import Dcm
 from tests.waiting import deadline
 from watcher_sync.conf import opts
+from watcher_sync.conf.outlets import OUTLETS
 from watcher_sync.log.base import SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, UPDATED, LogChange, LogPosition
 from watcher_sync.log.nats_jetstream.outlet import NatsJetStreamOutlet
 
@@ -127,7 +128,7 @@ def make_outlet(servers: Sequence[str], stream: str, **options: Any) -> NatsJetS
     """
     conf = cfg.ConfigOpts()
     conf([], default_config_files=[])
-    opts.register_outlet(conf, "bus", NatsJetStreamOutlet.options)
+    opts.register_instance(conf, OUTLETS, "bus", NatsJetStreamOutlet.options)
     values = {"servers": servers, "stream": stream, "subject_prefix": stream, "partition": PARTITION}
     for option, value in {**values, "stream_mode": "create", **options}.items():
         conf.set_override(option, value, group="outlet_bus")

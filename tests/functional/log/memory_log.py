@@ -16,6 +16,7 @@ from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import by_facet, told
 from tests.waiting import PATIENCE_SECONDS, wait_until
 from watcher_sync.conf import opts
+from watcher_sync.conf.outlets import OUTLETS
 from watcher_sync.log import base
 from watcher_sync.log.base import ChangeTooLarge, LogChange, LogPositions, Outlet, OutletDeposed, OutletError
 from watcher_sync.log.change_log import ChangeLogs
@@ -172,7 +173,7 @@ def configured(driver: type[Outlet] = Outlet, **options: Any) -> cfg.ConfigOpts:
     """The configuration of one outlet."""
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
-    opts.register_outlet(conf, NAME, driver.options)
+    opts.register_instance(conf, OUTLETS, NAME, driver.options)
     conf([], default_config_files=[], default_config_dirs=[])
     for option, value in options.items():
         conf.set_override(option, value, group=f"outlet_{NAME}")
@@ -203,7 +204,7 @@ class Process:
         """A publisher on a log in memory, which runs."""
         conf = configured(**options)
         if name != NAME:
-            opts.register_outlet(conf, name, [])
+            opts.register_instance(conf, OUTLETS, name)
         return self.run(MemoryOutlet(name, conf, log), conf)
 
     def run(self, outlet: Outlet, conf: cfg.ConfigOpts) -> OutletPublisher:

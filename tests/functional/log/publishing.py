@@ -12,6 +12,7 @@ from oslo_config import cfg
 
 from tests.waiting import deadline
 from watcher_sync.conf import opts
+from watcher_sync.conf.outlets import OUTLETS
 from watcher_sync.log.base import (
     SNAPSHOT,
     SNAPSHOT_BEGIN,
@@ -67,7 +68,7 @@ def snapshot(seq: int, ids: list[str], **fields: Any) -> list[LogChange]:
 def make_outlet(driver: type[OutletT], **options: Any) -> OutletT:
     """An outlet that is not open."""
     conf = cfg.ConfigOpts()
-    opts.register_outlet(conf, "bus", driver.options)
+    opts.register_instance(conf, OUTLETS, "bus", driver.options)
     conf([], default_config_files=[])
     for option, value in {"partition": PARTITION, **options}.items():
         conf.set_override(option, value, group="outlet_bus")

@@ -9,6 +9,7 @@ from oslo_config import cfg
 from tests.functional.log.memory_log import configured
 from watcher_sync.assembly import log
 from watcher_sync.conf import opts
+from watcher_sync.conf.outlets import OUTLETS
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.log.selection import OutletSelection
 from watcher_sync.model.entities import builtin_kinds
@@ -26,7 +27,7 @@ from watcher_sync.model.entities import builtin_kinds
 )
 def test_an_outlet_that_cannot_be_made_is_named(enabled: list[str], words: str) -> None:
     conf = configured()
-    opts.register_outlet(conf, "moon", [])
+    opts.register_instance(conf, OUTLETS, "moon")
     conf.set_override("driver", "moon", group="outlet_moon")
     conf.set_override("enabled", enabled, group="outlets")
     with pytest.raises(ConfigError) as error:

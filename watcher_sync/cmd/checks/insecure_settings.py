@@ -73,13 +73,14 @@ def find_insecure_transports(conf: cfg.ConfigOpts) -> list[str]:
 
 def enabled_drivers(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str | None]]:
     """(section, driver) of each enabled source and log, with the options of the driver registered if installed."""
-    for name, driver in enabled_sources(conf):
-        yield f"source_{name}", driver
-    for name in dict.fromkeys(conf.outlets.enabled):
-        opts.register_outlet(conf, name, [])
-        driver = conf[f"outlet_{name}"].driver
-        opts.register_outlet(conf, name, opts.plugin_options(opts.OUTLETS, [driver]).get(driver, []))
-        yield f"outlet_{name}", driver
+    for namespace, group in opts.plugin_groups().items():
+        if group.enabled is not None:
+            section, option = group.enabled
+            for name in dict.fromkeys(conf[section][option]):
+                section = opts.register_instance(conf, namespace, name)
+                driver = conf[section].driver
+                options = opts.plugin_options(namespace, [driver]).get(driver, [])
+                yield opts.register_instance(conf, namespace, name, options), driver
 
 
 def has_nats(group: cfg.ConfigOpts.GroupAttr) -> bool:

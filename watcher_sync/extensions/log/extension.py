@@ -3,8 +3,23 @@
 
 from __future__ import annotations
 
-from watcher_sync.extension import Extension
+from collections.abc import Iterable, Mapping, Sequence
+
+from oslo_config import cfg
+
+from watcher_sync.extension import Extension, PluginGroup
 
 
 class LogExtension(Extension):
     """See the module."""
+
+    def options(self) -> Iterable[tuple[str, Sequence[cfg.Opt]]]:
+        from watcher_sync.conf import outlets
+
+        return [(outlets.GROUP, outlets.OPTS)]
+
+    def plugin_groups(self) -> Mapping[str, PluginGroup]:
+        from watcher_sync.conf import outlets
+
+        group = PluginGroup(prefix="outlet", options=outlets.OUTLET_OPTS, enabled=(outlets.GROUP, "enabled"))
+        return {outlets.OUTLETS: group}

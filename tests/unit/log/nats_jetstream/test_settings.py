@@ -9,6 +9,7 @@ import pytest
 from oslo_config import cfg
 
 from watcher_sync.conf import opts
+from watcher_sync.conf.outlets import OUTLETS
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.log.nats_jetstream.outlet import NatsJetStreamOutlet
 from watcher_sync.log.nats_jetstream.settings import JetStreamOutletSettings, LogStreamSpec
@@ -23,7 +24,7 @@ from watcher_sync.log.nats_jetstream.streams import (
 def outlet(**values: Any) -> NatsJetStreamOutlet:
     conf = cfg.ConfigOpts()
     conf([], default_config_files=[])
-    opts.register_outlet(conf, "bus", NatsJetStreamOutlet.options)
+    opts.register_instance(conf, OUTLETS, "bus", NatsJetStreamOutlet.options)
     for option, value in values.items():
         conf.set_override(option, value, group="outlet_bus")
     return NatsJetStreamOutlet("bus", conf)
