@@ -139,8 +139,8 @@ class Extension:
     def routes(self, api: Api) -> Iterable[Route]:
         """URI templates and resources of the REST API.
 
-        The operations of a resource declare their rules of the policy. A template of a kind's list or item replaces the
-        one that the core has for each kind. Any other template is new.
+        The operations of a resource declare their rules of the policy. The route of a kind's list or item replaces that
+        of the core. With a template that ends in ``/*``, a function of Falcon's sinks answers all other paths below.
         """
         return ()
 
@@ -211,14 +211,15 @@ def load_extensions() -> Mapping[str, Extension]:
     return found
 
 
-def gather(door: Callable[[Extension], Iterable[T]]) -> list[T]:
+def gather(door: Callable[[Extension], Iterable[T]], extensions: Mapping[str, Extension] | None = None) -> list[T]:
     """All that a door of the extensions brings, in the order of their names.
 
     :param door: calls one method of an extension.
+    :param extensions: by name; None: the installed ones.
     :raises ConfigError: the configuration cannot work.
     """
     found: list[T] = []
-    for name, extension in load_extensions().items():
+    for name, extension in (load_extensions() if extensions is None else extensions).items():
         try:
             found.extend(list(door(extension)))
         except ConfigError:

@@ -13,8 +13,9 @@ A request passes from outside in::
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
 
 import falcon
 from oslo_config import cfg
@@ -23,18 +24,14 @@ from oslo_policy import policy
 from watcher_sync.api.changes.cloud_events import WritableEvents
 from watcher_sync.api.edge import audit, healthcheck, late_database, metrics, proxies, rate_limits, spans
 from watcher_sync.api.edge.feed import Feed
-from watcher_sync.api.entities import provider_bindings, service_type_instances
 from watcher_sync.api.entities.changed_states import ChangedStateList
-from watcher_sync.api.entities.compute_model import ComputeModel
 from watcher_sync.api.entities.differences import Diff
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_item import EntityHistory, EntityItem
 from watcher_sync.api.entities.entity_list import EntityList
 from watcher_sync.api.entities.graph import GraphAround, Impact
 from watcher_sync.api.entities.search import Search
-from watcher_sync.api.entities.service_type_instances import WritableServiceTypeInstance
 from watcher_sync.api.entities.topology import Topology
-from watcher_sync.api.entities.writing import Quotas, WritableItem, WritableList
 from watcher_sync.api.http import envelope, openapi, problems, request_context
 from watcher_sync.api.http.operation import RequestMiddleware
 from watcher_sync.api.http.policy_files import Policy
@@ -56,31 +53,23 @@ from watcher_sync.api.operator.sources import SourceItem, SourceList
 from watcher_sync.api.service import Service
 from watcher_sync.api.ui.login import LoginResource
 from watcher_sync.api.ui.page import Root, Static, assets
-from watcher_sync.assembly.reconcile import SyncOnDemand
 from watcher_sync.assembly.sources import ConfiguredGrants
 from watcher_sync.assembly.store import open_store_of_server, usable_store
 from watcher_sync.commit.authorisation import Authority, Grants, with_own_sources
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.conf import keystone, opts
 from watcher_sync.dispatch import Dispatcher, load_handlers
-from watcher_sync.exceptions import DatabaseUnavailable
-from watcher_sync.log.api import outlets
-from watcher_sync.log.api import schemas as log_schemas
+from watcher_sync.exceptions import DatabaseUnavailable, PluginConflict
+from watcher_sync.extension import Api, Extension, gather
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.operations import Operations
 from watcher_sync.storage.database import database
-from watcher_sync.storage.groups.operation_leases import OperationLeases
 from watcher_sync.storage.writing.store import Store
-from watcher_sync.vnf import instances as vnf_instances
-from watcher_sync.vnf import vnflcm
-from watcher_sync.vnf.operations import LeaseList
-from watcher_sync.vnf.sync import SyncNow
-from watcher_sync.watch.api import events as watch_events
-from watcher_sync.watch.api.resources import APIS, ResourceItem
-from watcher_sync.webhooks.api import subscriptions
 
 Wsgi = Callable[..., Iterable[bytes]]
 """A WSGI application."""
+
+_ITEM, _HISTORY, _REST = "/{entity_id}", "/history", "/*"
+"""The ends of templates: of an item, of its history, and of all paths that have no route."""
 
 _MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (
     rate_limits.wrap,
@@ -108,7 +97,7 @@ def assemble(conf: cfg.ConfigOpts) -> Wsgi:
     rules = rules_with(conf, declared)
 
     def make(store: Store) -> Wsgi:
-        return make_application(conf, store, SyncOnDemand(conf, store), ConfiguredGrants(conf), rules)
+        return make_application(conf, store, ConfiguredGrants(conf), rules)
 
     def checked() -> Wsgi:
         store = usable_store(conf, declared, answer=conf.database.read_timeout)
@@ -125,20 +114,20 @@ def assemble(conf: cfg.ConfigOpts) -> Wsgi:
 def make_application(
     conf: cfg.ConfigOpts,
     store: Store,
-    sync: SyncNow | None = None,
     grants: Grants | None = None,
     rules: list[policy.RuleDefault] | None = None,
+    extensions: Mapping[str, Extension] | None = None,
 ) -> Wsgi:
     """Makes the whole application.
 
     :param conf: the configuration, with all options registered and read.
     :param store: the store of a database with the current schema.
-    :param sync: syncs single VNF instances; None: the API answers such a request with 503.
     :param grants: says what each source may bring, for the replay of quarantined events; None: no source is known.
     :param rules: those of all installed kinds, which the policy's files may name; None: those of the store's kinds.
+    :param extensions: by name; None: the installed ones.
     :raises ConfigError: when an option has an unusable value.
     """
-    return _wrapped(make_app(Service(conf, store), load_handlers(conf), sync, grants, rules), conf)
+    return _wrapped(make_app(Service(conf, store), load_handlers(conf), grants, rules, extensions), conf)
 
 
 def _wrapped(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
@@ -150,22 +139,25 @@ def _wrapped(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
 def make_app(
     service: Service,
     dispatcher: Dispatcher,
-    sync: SyncNow | None = None,
     grants: Grants | None = None,
     rules: list[policy.RuleDefault] | None = None,
+    extensions: Mapping[str, Extension] | None = None,
 ) -> falcon.App[Any, Any]:
     """Makes the Falcon application without the WSGI middlewares."""
-    routes = make_routes(service, dispatcher, sync, grants, login.address_of(service.conf))
+    routes = make_routes(service, dispatcher, grants, login.address_of(service.conf), extensions)
     rules = rules or rules_of(openapi.operations(routes))
     app = falcon.App(router=Router())
-    plurals = [kind.plural for kind in service.kinds.values() if kind.name != vnf_instances.KIND]
+    own = {template.partition(_ITEM)[0] for template, _ in routes if template.partition(_ITEM)[2] not in ("", _HISTORY)}
+    plurals = [kind.plural for kind in service.kinds.values() if f"/v1/{kind.plural}" not in own]
     context_of = ContextFactory(service.conf, rules).of_environ
     app.add_middleware(RequestMiddleware(context_of, service.conf.api.max_body_bytes, plurals))
     app.req_options.strip_url_path_trailing_slash = True
     app.resp_options.default_media_type = "application/json"
-    problems.install(app)
-    app.add_sink(vnflcm.refuse, prefix="/vnflcm/")
+    problems.install(app, dict(gather(lambda extension: extension.problems().items(), extensions)))
     for template, resource in routes:
+        if template.endswith(_REST):
+            app.add_sink(cast("Callable[..., None]", resource), prefix=template.removesuffix("*"))
+            continue
         app.add_route(template, resource)
         if isinstance(resource, OpenApi):
             has_tokens = service.conf.api.auth_strategy == "keystone"
@@ -176,13 +168,14 @@ def make_app(
 def make_routes(
     service: Service,
     dispatcher: Dispatcher,
-    sync: SyncNow | None = None,
     grants: Grants | None = None,
     login_address: login.KeystoneAddress | None = None,
+    extensions: Mapping[str, Extension] | None = None,
 ) -> list[openapi.Route]:
     """Makes all resources, and returns (URI template, resource) of each.
 
     :param login_address: where the API's own login is judged; None: it offers none.
+    :raises PluginConflict: two extensions have the same route, or one has a route of the core that is no kind's.
     """
     settings = service.conf.api
     feed = Feed(
@@ -199,11 +192,6 @@ def make_routes(
         dispatcher,
         limits=engine,
         authority=Authority(dispatcher, with_own_sources(grants)),
-    )
-    operations = Operations(
-        OperationLeases(service.store.database, service.tables),
-        vnf_instances.KIND,
-        service.conf.operations,
     )
     files = assets()
     versions = Versions(service.kinds, has_login=login_address is not None)
@@ -224,38 +212,24 @@ def make_routes(
         ("/v1/topology", Topology(service)),
         ("/v1/graph", GraphAround(service)),
         ("/v1/impact", Impact(service)),
-        ("/v1/compute_model", ComputeModel(service, feed)),
         ("/v1/drifts", DriftList(service)),
-        ("/v1/leases", LeaseList(service, operations)),
         ("/v1/parked", ParkedList(service)),
         ("/v1/quarantine", QuarantineList(service)),
         ("/v1/quarantine_reasons", QuarantineReasons(service)),
         ("/v1/quarantine/{event_id}", QuarantinedEvent(service)),
         ("/v1/quarantine/{event_id}/replay", QuarantineReplay(service, writer)),
-        *subscriptions.routes(service),
-        *watch_events.routes(service),
-        *outlets.routes(service),
-        *log_schemas.routes(service),
     ]
+    of_kinds: dict[str, object] = {}
     for kind in service.kinds.values():
-        collection = Collection(service, kind)
-        path = f"/v1/{kind.plural}"
-        if kind.name == vnf_instances.KIND:
-            routes += vnf_instances.routes(collection, writer, operations, sync)
-            routes += vnflcm.routes(collection)
-        elif kind.name == service_type_instances.KIND:
-            instance = WritableServiceTypeInstance()
-            instance.quotas = Quotas.of(service.conf)
-            routes.append((path, WritableList(collection, writer, instance)))
-            routes.append((f"{path}/{{entity_id}}", WritableItem(collection, writer, instance)))
-        elif kind.name == provider_bindings.KIND:
-            item = provider_bindings.ProviderBindingItem(collection, writer)
-            routes += [(path, EntityList(collection)), (f"{path}/{{entity_id}}", item)]
-        else:
-            routes += [(path, EntityList(collection)), (f"{path}/{{entity_id}}", EntityItem(collection))]
-        routes.append((f"{path}/{{entity_id}}/history", EntityHistory(collection)))
-        routes.append((f"{APIS}{path}/{{entity_id}}", ResourceItem(collection)))
-    return routes
+        collection, path = Collection(service, kind), f"/v1/{kind.plural}"
+        of_kinds |= {path: EntityList(collection), f"{path}{_ITEM}": EntityItem(collection)}
+        routes.append((f"{path}{_ITEM}{_HISTORY}", EntityHistory(collection)))
+    api = Api(service=service, writer=writer, dispatcher=dispatcher, feed=feed)
+    more = gather(lambda extension: extension.routes(api), extensions)
+    twice = [template for template, count in Counter(template for template, _ in (*routes, *more)).items() if count > 1]
+    if twice:
+        raise PluginConflict(f"two extensions, or one and the core, have the route {twice[0]}")
+    return [*routes, *(of_kinds | dict(more)).items()]
 
 
 def rules_with(conf: cfg.ConfigOpts, store: Store) -> list[policy.RuleDefault]:

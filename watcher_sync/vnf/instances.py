@@ -17,11 +17,13 @@ from watcher_sync.api.http.operation import Call
 from watcher_sync.api.http.pages import AnswerPage
 from watcher_sync.api.http.problems import bad_request
 from watcher_sync.api.http.validation import pointer
+from watcher_sync.api.service import Service
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.model.visibility import NOTHING_HIDDEN, Hidden
 from watcher_sync.operations import Operations
+from watcher_sync.storage.groups.operation_leases import OperationLeases
 from watcher_sync.vnf import sol003, sol013
-from watcher_sync.vnf.operations import OperationItem, OperationList
+from watcher_sync.vnf.operations import LeaseList, OperationItem, OperationList
 from watcher_sync.vnf.registration import WritableVnfInstance, item_schema
 from watcher_sync.vnf.sync import SyncNow, VnfSyncResource
 
@@ -181,15 +183,20 @@ def _expressions(call: Call, names: Sequence[str]) -> tuple[sol013.Expression, .
         raise bad_request("query", "/filter", str(exc)) from None
 
 
-def routes(collection: Collection, writer: DirectWriter, operations: Operations, sync: SyncNow | None) -> list[Route]:
-    """The list and the items of VNF instances, their operations and their sync.
+def routes(service: Service, writer: DirectWriter, sync: SyncNow) -> list[Route]:
+    """The list and the items of VNF instances, their operations and their sync, and their form of SOL003.
 
-    :param sync: syncs single instances; None: the API answers such a request with 503.
+    :param sync: syncs single instances.
     """
-    service, path = collection.service, f"/v1/{collection.kind.plural}"
+    kind = service.kinds.get(KIND)
+    if kind is None:
+        return []
+    operations = Operations(OperationLeases(service.store.database, service.tables), KIND, service.conf.operations)
+    collection, path = Collection(service, kind), f"/v1/{kind.plural}"
     vnf = WritableVnfInstance(operations, service.namespace_owner)
     vnf.quotas = Quotas.of(service.conf)
     return [
+        ("/v1/leases", LeaseList(service, operations)),
         (path, VnfInstanceList(collection, writer, vnf)),
         (f"{path}/{{entity_id}}", VnfInstanceItem(collection, writer, vnf)),
         (f"{path}/{{entity_id}}/operations", OperationList(collection, operations)),

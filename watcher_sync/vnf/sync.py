@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``/v1/vnf_instances/{id}/sync``: compares one instance with its cluster now, without waiting for the interval.
 
-The assembly gives the application an implementation of :class:`SyncNow`. Without one, or without a source for the
-instance's cluster, the answer is 503.
+Without a source for the instance's cluster, the answer is 503.
 """
 
 from __future__ import annotations
@@ -92,8 +91,7 @@ REPORT: schemas.Schema = {
 class VnfSyncResource:
     """``/v1/vnf_instances/{id}/sync``: the sync of one instance."""
 
-    def __init__(self, collection: Collection, sync: SyncNow | None) -> None:
-        """:param sync: syncs the instances; None: this process cannot, and answers 503."""
+    def __init__(self, collection: Collection, sync: SyncNow) -> None:
         kind = collection.kind
         self._collection = collection
         self._sync = sync
@@ -121,8 +119,6 @@ class VnfSyncResource:
         """Syncs the instance, and answers with the report."""
         collection = self._collection
         collection.require_existing(call, entity_id)
-        if self._sync is None:
-            raise Problem(503, "This server does not sync; it has no source for any cluster")
         dry_run: bool = call.query["dry_run"]
         if not self._free.acquire(blocking=False):
             raise Problem(503, f"This process runs {_MAX_SYNCS} syncs already", headers={"Retry-After": "1"})

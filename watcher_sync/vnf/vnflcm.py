@@ -21,9 +21,10 @@ from watcher_sync.api.http import schemas
 from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import Answer, Call, operation
 from watcher_sync.api.http.problems import Problem
+from watcher_sync.api.service import Service
 from watcher_sync.model.visibility import Hidden
 from watcher_sync.vnf import sol003
-from watcher_sync.vnf.instances import EXCLUDED, FILTER, SELECTORS, read_page, selection_of
+from watcher_sync.vnf.instances import EXCLUDED, FILTER, KIND, SELECTORS, read_page, selection_of
 
 PATH: Final = "/vnflcm/v2/vnf_instances"
 VERSION: Final = "2.0.0"
@@ -101,6 +102,14 @@ def refuse(req: falcon.Request, resp: falcon.Response, **_more: Any) -> None:
     raise Problem(501, f"Not offered: {PATH} is read-only, and the only resource of SOL003 here")
 
 
-def routes(collection: Collection) -> list[Route]:
-    """The list and the items."""
-    return [(PATH, VnfLcmList(collection)), (f"{PATH}/{{entity_id}}", VnfLcmItem(collection))]
+def routes(service: Service) -> list[Route]:
+    """The list and the items, and the answer for every other resource of SOL003."""
+    kind = service.kinds.get(KIND)
+    if kind is None:
+        return []
+    collection = Collection(service, kind)
+    return [
+        (PATH, VnfLcmList(collection)),
+        (f"{PATH}/{{entity_id}}", VnfLcmItem(collection)),
+        ("/vnflcm/*", refuse),
+    ]

@@ -21,6 +21,7 @@ from tests.functional.client.conftest import run as run_executable
 from tests.functional.client.test_commands import failed, made
 from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
+from tests.syncing import syncing_with
 from tests.unit.api.test_vnf_instances import DEMO, demo
 from tests.unit.api.test_vnf_sync import REPORT, Syncing
 from tests.waiting import deadline
@@ -61,7 +62,7 @@ def syncing_url(site: Site) -> Iterator[str]:
     opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("auth_strategy", "noauth", group="api")
-    server = listen(make_application(conf, site.store, Syncing(site.store)), "127.0.0.1", 0)
+    server = listen(make_application(conf, site.store, extensions=syncing_with(Syncing(site.store))), "127.0.0.1", 0)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"

@@ -12,6 +12,7 @@ from keystonemiddleware.fixture import AuthTokenFixture
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from tests.syncing import syncing_with
 from tests.unit.api.test_vnf_sync import Syncing
 from tests.unit.security.callers import Api
 from watcher_sync.assembly.api import make_application
@@ -54,7 +55,7 @@ def on_this_machine(application):
 @pytest.fixture
 def application(conf, store):
     """One that syncs: what cannot be done answers 503, which is none of the server's failures."""
-    return make_application(conf, store, Syncing(store))
+    return make_application(conf, store, extensions=syncing_with(Syncing(store)))
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.clusters import Installation, nothing, one_vdu
+from tests.syncing import syncing_with
 from tests.unit.api.conftest import Client
 from tests.unit.commit.test_vnf_evaluation import Followed
 from watcher_sync.assembly.api import make_application
@@ -42,7 +43,7 @@ class Watched(Followed):
 
     def __init__(self, site: Installation, server: KubernetesServer, body: dict[str, Any]) -> None:
         super().__init__(site, server)
-        self.api = Client(make_application(site.conf, site.store, Syncing(site)))
+        self.api = Client(make_application(site.conf, site.store, extensions=syncing_with(Syncing(site))))
         self.body = body
         self.tell()
         self.synced()

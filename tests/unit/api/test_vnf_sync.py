@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from tests.syncing import syncing_with
 from tests.unit.api.conftest import Client
 from tests.unit.api.test_vnf_instances import DEMO, PATH
 from tests.waiting import deadline
@@ -59,7 +60,7 @@ def syncing(store):
 @pytest.fixture
 def client(conf, store, syncing):
     """Of an application that syncs; there is an instance, a."""
-    client = Client(make_application(conf, store, syncing))
+    client = Client(make_application(conf, store, extensions=syncing_with(syncing)))
     assert client.simulate_put(f"{PATH}/a", json=DEMO).status_code == 201
     return client
 
@@ -101,7 +102,7 @@ def test_an_instance_that_is_deleted_meanwhile_is_not_found(conf, store, syncing
             assert client.simulate_delete(f"{PATH}/{entity_id}").status_code == 204
             raise KeyError(entity_id)
 
-    problem(Client(make_application(conf, store, Deleting(store))).simulate_post(SYNC), 404)
+    problem(Client(make_application(conf, store, extensions=syncing_with(Deleting(store)))).simulate_post(SYNC), 404)
 
 
 def test_a_key_error_of_an_instance_that_exists_is_a_failure_of_the_server(client, syncing, problem):
@@ -127,9 +128,9 @@ def test_a_cluster_that_cannot_be_asked_is_told_with_the_reason(client, syncing,
 
 
 @pytest.mark.slow
-def test_a_server_that_was_made_without_it_says_that_it_does_not_sync(conf, store, client, problem):
+def test_a_server_without_a_source_for_the_cluster_says_so(conf, store, client, problem):
     plain = Client(make_application(conf, store))
-    assert "does not sync" in problem(plain.simulate_post(SYNC), 503)["detail"]
+    assert "no source that is configured here follows the cluster" in problem(plain.simulate_post(SYNC), 503)["detail"]
     problem(plain.simulate_post(f"{PATH}/nobody/sync"), 404)
 
 
@@ -137,7 +138,7 @@ def test_the_policy_decides_who_may(conf, store, syncing, client, problem, tmp_p
     policy = tmp_path / "policy.yaml"
     policy.write_text(json.dumps({"vnf_instances:sync": "role:operator"}))
     conf.set_override("policy_file", str(policy), group="oslo_policy")
-    asked = Client(make_application(conf, store, syncing)).simulate_post(SYNC)
+    asked = Client(make_application(conf, store, extensions=syncing_with(syncing))).simulate_post(SYNC)
     assert "vnf_instances:sync" in problem(asked, 403)["detail"]
     assert syncing.asked == []
 
@@ -151,7 +152,7 @@ def test_a_process_runs_a_bounded_number_of_syncs_at_one_time(conf, store, probl
             assert goes_on.wait(deadline(60))
             return super().run(entity_id, dry_run=dry_run, actor=actor)
 
-    client = Client(make_application(conf, store, Waiting(store)))
+    client = Client(make_application(conf, store, extensions=syncing_with(Waiting(store))))
     assert client.simulate_put(f"{PATH}/a", json=DEMO).status_code == 201
     answers = []
     threads = [

@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 
 from tests.clusters import Installation, nothing
+from tests.syncing import syncing_with
 from tests.unit.api.conftest import Client
 from tests.unit.api.test_vnf_instances import DEMO, PATH
 from watcher_sync.assembly.api import make_application
@@ -44,7 +45,7 @@ def client(server, tmp_path):
     """There is an instance, a, whose one pod runs."""
     site = Installation(tmp_path, {"edge": server}, connect_timeout=30.0, read_timeout=30.0)
     site.conf.set_override("auth_strategy", "noauth", group="api")
-    client = Client(make_application(site.conf, site.store, Syncing(site)))
+    client = Client(make_application(site.conf, site.store, extensions=syncing_with(Syncing(site))))
     assert client.simulate_put(f"{PATH}/a", json=DEMO).status_code == 201
     yield client
     site.close()

@@ -7,6 +7,7 @@ import datetime
 
 import pytest
 
+from tests.syncing import syncing_with
 from tests.unit.api.test_vnf_instances import DEMO, demo
 from tests.unit.api.test_vnf_sync import Syncing
 from tests.unit.client.conftest import served
@@ -33,7 +34,7 @@ def syncing(store):
 
 @pytest.fixture
 def application(conf, store, syncing):
-    return make_application(conf, store, syncing)
+    return make_application(conf, store, extensions=syncing_with(syncing))
 
 
 def test_an_instance_is_registered_replaced_and_deleted(client):
@@ -134,7 +135,10 @@ def test_a_sync_that_cannot_be_done_says_why(client, syncing, conf, store):
     syncing.outcome = SourceError("edge: no route")
     with pytest.raises(Unavailable, match="edge: no route"):
         client.sync_vnf_instance("a")
-    with served(make_application(conf, store)) as url, pytest.raises(Unavailable, match="does not sync"):
+    with (
+        served(make_application(conf, store)) as url,
+        pytest.raises(Unavailable, match="no source that is configured here follows the cluster"),
+    ):
         connect(url).sync_vnf_instance("a")
 
 

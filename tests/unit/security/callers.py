@@ -9,6 +9,7 @@ import uuid
 
 from keystoneauth1.fixture import V3Token
 
+from tests.syncing import syncing_with
 from tests.unit.api.conftest import Client
 from tests.unit.api.test_vnf_instances import DEMO, written
 from tests.unit.api.test_vnf_sync import Syncing
@@ -89,7 +90,7 @@ class Api:
         if not conf.engine.enabled_sources:
             configured(conf, {"default": OWN, "theirs": OTHER})
         self.store = store
-        self.application = make_application(conf, store, Syncing(store))
+        self.application = make_application(conf, store, extensions=syncing_with(Syncing(store)))
         self.client = Client(self.application)
         self.cycle = CommitCycle(store, store.load(), load_handlers(conf))
         self._headers = {"nobody": {}, **{name: token(fixture, r, **scope) for name, (r, scope) in _ROLES.items()}}

@@ -18,6 +18,7 @@ from oslo_log import log as oslo_logging
 from oslo_service import backend
 
 from tests.simulated import cloud, nova
+from tests.syncing import syncing_with
 from tests.unit.api import conftest as api
 from tests.unit.api import test_keystone as keystone
 from tests.unit.api.test_service_type_instances import PATH as SERVICES
@@ -50,7 +51,7 @@ CLOUD_EVENT = {**dcm.status(provider="kubevirt"), "data": {"id": "s1", "status":
 @pytest.fixture
 def client(conf, store, tokens):
     conf.set_override("auth_strategy", "keystone", group="api")
-    return api.Client(api.make_application(conf, store, Syncing(store)))
+    return api.Client(api.make_application(conf, store, extensions=syncing_with(Syncing(store))))
 
 
 @pytest.fixture

@@ -11,9 +11,11 @@ import uuid
 
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_item import EntityItem
+from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import not_found
 from watcher_sync.api.http.rules import ADMIN
+from watcher_sync.api.service import Service
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Delete, absent
@@ -48,3 +50,11 @@ class ProviderBindingItem(EntityItem):
             cause = Event(id=str(uuid.uuid4()), type=f"{KIND}.deleted", source="api", subject=entity_id, time=now)
             cycle.write(cause, [Delete(KIND, entity_id, absent(old.versions[0]))])
         call.answer_nothing()
+
+
+def routes(service: Service, writer: DirectWriter) -> list[Route]:
+    """The items; the list is that of every kind."""
+    kind = service.kinds.get(KIND)
+    if kind is None:
+        return []
+    return [(f"/v1/{kind.plural}/{{entity_id}}", ProviderBindingItem(Collection(service, kind), writer))]

@@ -11,8 +11,12 @@ import datetime
 from collections.abc import Mapping
 from typing import Any, Final
 
-from watcher_sync.api.entities.writing import CONDITIONS, WritableKind
+from watcher_sync.api.entities.entity_collection import Collection
+from watcher_sync.api.entities.writing import CONDITIONS, Quotas, WritableItem, WritableKind, WritableList
 from watcher_sync.api.http import schemas
+from watcher_sync.api.http.openapi import Route
+from watcher_sync.api.service import Service
+from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.model.entities import ServiceTypeInstance
 from watcher_sync.model.kinds import Entity
 
@@ -52,3 +56,17 @@ class WritableServiceTypeInstance(WritableKind):
         if not isinstance(old, ServiceTypeInstance) or old.created_at is None:
             spec["created_at"] = now
         return {"spec": spec, "provider": provider}
+
+
+def routes(service: Service, writer: DirectWriter) -> list[Route]:
+    """The list and the items."""
+    kind = service.kinds.get(KIND)
+    if kind is None:
+        return []
+    instance = WritableServiceTypeInstance()
+    instance.quotas = Quotas.of(service.conf)
+    collection, path = Collection(service, kind), f"/v1/{kind.plural}"
+    return [
+        (path, WritableList(collection, writer, instance)),
+        (f"{path}/{{entity_id}}", WritableItem(collection, writer, instance)),
+    ]

@@ -9,8 +9,9 @@ The API logs an unexpected exception with its traceback, and answers 500 without
 
 from __future__ import annotations
 
+import functools
 import http
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import falcon
@@ -163,12 +164,17 @@ SCHEMA: dict[str, Any] = {
 """The JSON Schema of a problem."""
 
 
-def install(app: falcon.App[Any, Any]) -> None:
-    """Makes the application answer every error with a problem."""
+def install(app: falcon.App[Any, Any], more: Mapping[type[Exception], Callable[[Any], Problem]] = {}) -> None:
+    """Makes the application answer every error with a problem.
+
+    :param more: exception -> what makes its problem.
+    """
     app.add_error_handler(Exception, _answer_unexpected)
     app.add_error_handler(falcon.HTTPError, _answer_http_error)
     app.add_error_handler(WatcherSyncError, _answer_own_error)
     app.add_error_handler(Problem, _answer)
+    for cls, make in more.items():
+        app.add_error_handler(cls, functools.partial(_answer_with, make))
 
 
 def wsgi_answer(problem: Problem) -> tuple[str, list[tuple[str, str]], bytes]:
@@ -236,6 +242,13 @@ def _answer_own_error(request: falcon.Request, response: falcon.Response, error:
         _answer_unexpected(request, response, error, params)
         return
     _answer(request, response, problem, params)
+
+
+def _answer_with(
+    make: Callable[[Any], Problem], request: falcon.Request, response: falcon.Response, error: Exception, params: Any
+) -> None:
+    """Answers an error of an extension."""
+    _answer(request, response, make(error), params)
 
 
 def _answer_unexpected(request: falcon.Request, response: falcon.Response, error: Exception, params: Any) -> None:

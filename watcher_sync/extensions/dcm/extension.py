@@ -3,8 +3,22 @@
 
 from __future__ import annotations
 
-from watcher_sync.extension import Extension
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from watcher_sync.extension import Api, Extension
+
+if TYPE_CHECKING:
+    from watcher_sync.api.http.openapi import Route
 
 
 class DcmExtension(Extension):
     """See the module."""
+
+    def routes(self, api: Api) -> Iterable[Route]:
+        from watcher_sync.api.entities import provider_bindings, service_type_instances
+
+        return [
+            *provider_bindings.routes(api.service, api.writer),
+            *service_type_instances.routes(api.service, api.writer),
+        ]

@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from watcher_sync.extension import Extension, PluginGroup
+from watcher_sync.extension import Api, Extension, PluginGroup
+
+if TYPE_CHECKING:
+    from watcher_sync.api.http.openapi import Route
 
 
 class LogExtension(Extension):
@@ -23,3 +27,8 @@ class LogExtension(Extension):
 
         group = PluginGroup(prefix="outlet", options=outlets.OUTLET_OPTS, enabled=(outlets.GROUP, "enabled"))
         return {outlets.OUTLETS: group}
+
+    def routes(self, api: Api) -> Iterable[Route]:
+        from watcher_sync.log.api import outlets, schemas
+
+        return [*outlets.routes(api.service), *schemas.routes(api.service)]

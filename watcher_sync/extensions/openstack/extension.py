@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from watcher_sync.extension import Extension, PluginGroup
+from watcher_sync.extension import Api, Extension, PluginGroup
+
+if TYPE_CHECKING:
+    from watcher_sync.api.http.openapi import Route
 
 
 class OpenStackExtension(Extension):
@@ -22,3 +26,8 @@ class OpenStackExtension(Extension):
         from watcher_sync.conf.capacity import CAPACITY_PROVIDERS
 
         return {CAPACITY_PROVIDERS: PluginGroup(prefix="capacity_provider")}
+
+    def routes(self, api: Api) -> Iterable[Route]:
+        from watcher_sync.api.entities.compute_model import ComputeModel
+
+        return [("/v1/compute_model", ComputeModel(api.service, api.feed))]

@@ -3,8 +3,27 @@
 
 from __future__ import annotations
 
-from watcher_sync.extension import Extension
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from watcher_sync.extension import Api, Extension
+
+if TYPE_CHECKING:
+    from watcher_sync.api.http.openapi import Route
+    from watcher_sync.vnf.sync import SyncNow
 
 
 class VnfExtension(Extension):
     """See the module."""
+
+    def __init__(self, sync: SyncNow | None = None) -> None:
+        """:param sync: syncs single instances for the API; None: what the configuration of the API's process says."""
+        self._sync = sync
+
+    def routes(self, api: Api) -> Iterable[Route]:
+        from watcher_sync.extensions.vnf.on_demand import SyncOnDemand
+        from watcher_sync.vnf import instances, vnflcm
+
+        service = api.service
+        sync = SyncOnDemand(service.conf, service.store) if self._sync is None else self._sync
+        return [*instances.routes(service, api.writer, sync), *vnflcm.routes(service)]

@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from watcher_sync.extension import Extension
+from watcher_sync.extension import Api, Extension
+
+if TYPE_CHECKING:
+    from watcher_sync.api.http.openapi import Route
 
 
 class WatchExtension(Extension):
@@ -17,3 +21,8 @@ class WatchExtension(Extension):
         from watcher_sync.conf import outlet_watch
 
         return [(outlet_watch.GROUP, outlet_watch.OPTS)]
+
+    def routes(self, api: Api) -> Iterable[Route]:
+        from watcher_sync.watch.api import events, resources
+
+        return [*events.routes(api.service), *resources.routes(api.service)]

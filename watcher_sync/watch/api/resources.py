@@ -15,7 +15,9 @@ import sqlalchemy as sa
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_item import EntityItem
 from watcher_sync.api.http import schemas
+from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import Call
+from watcher_sync.api.service import Service
 from watcher_sync.model.visibility import Hidden
 from watcher_sync.model.watch.resources import Describer, text
 from watcher_sync.storage.schema.tables import Tables
@@ -74,3 +76,11 @@ def _times(
     query = sa.select(sa.func.max(was_created), sa.func.max(t.c.time))
     created, modified = connection.execute(query.where(t.c.entity_id == entity_id, is_of_kind(t, kind))).one()
     return created, modified
+
+
+def routes(service: Service) -> list[Route]:
+    """The resources of all kinds of this process."""
+    return [
+        (f"{APIS}/v1/{kind.plural}/{{entity_id}}", ResourceItem(Collection(service, kind)))
+        for kind in service.kinds.values()
+    ]

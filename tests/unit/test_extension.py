@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Extensions are loaded by their entry points, and one that fails stops no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.test_plugins import install
+from watcher_sync.conf import opts
+from watcher_sync.exceptions import ConfigError
+from watcher_sync.extension import GROUP, Extension, gather, load_extensions
+
+OURS = {"dcm", "federation", "kubernetes", "log", "openstack", "vnf", "watch", "webhooks"}
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Have a distribution with more extensions: name of a module -> its text."""
+
+    def install_all(**modules):
+        for name, text in modules.items():
+            (tmp_path / f"lunar_{name}.py").write_text(text)
+        install(tmp_path, monkeypatch, f"[{GROUP}]", *(f"{name} = lunar_{name}:Lunar" for name in modules))
+        load_extensions.cache_clear()
+
+    yield install_all
+    load_extensions.cache_clear()
+
+
+def test_an_extension_that_cannot_be_loaded_is_logged_and_left_out(installed, caplog):
+    sound = "from watcher_sync.extension import Extension\nclass Lunar(Extension): pass\n"
+    installed(far="import a_missing_library\n", near="class Lunar: pass\n", full=sound, watch=sound)
+    found = load_extensions()
+    assert found.keys() == OURS | {"full"}
+    messages = [record.getMessage() for record in caplog.records]
+    assert [text for text in messages if "extension far cannot be loaded: ModuleNotFoundError" in text]
+    assert [text for text in messages if "extension near is no subclass of watcher_sync.extension.Extension" in text]
+    assert [text for text in messages if "Two packages install an extension named watch" in text]
+
+
+def test_the_options_of_a_stranger_are_those_of_the_configuration(installed):
+    installed(
+        full="""
+from oslo_config import cfg
+from watcher_sync.extension import Extension
+
+class Lunar(Extension):
+    def options(self):
+        return [("lunar", [cfg.StrOpt("phase")])]
+"""
+    )
+    assert ("lunar", ["phase"]) in [(group, [o.dest for o in options]) for group, options in opts.own_opts()]
+
+
+def test_only_a_wrong_configuration_ends_the_process():
+    class Failing(Extension):
+        """Its doors raise."""
+
+        def options(self):
+            raise ConfigError("[lunar] phase: wrong")
+
+        def routes(self, api):
+            raise SystemExit(3)
+
+    extensions = {"failing": Failing(), **load_extensions()}
+    with pytest.raises(ConfigError, match="phase"):
+        gather(lambda extension: extension.options(), extensions)
+    assert (
+        gather(lambda extension: extension.routes(None) if extension is extensions["failing"] else [7], extensions)
+        == [7] * 8
+    )
