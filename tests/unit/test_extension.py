@@ -40,7 +40,7 @@ def test_an_extension_that_cannot_be_loaded_is_logged_and_left_out(installed, ca
 
 def test_the_options_of_a_stranger_are_those_of_the_configuration(installed):
     installed(
-        full="""
+        crescent="""
 from oslo_config import cfg
 from watcher_sync.extension import Extension
 
