@@ -3,6 +3,7 @@
 
 * No banned word in comments, docstrings, messages, documents, release notes and configuration files.
 * A module's docstring has at most 120 words, and a sentence of a docstring at most 25.
+* The name of a test has at most 90 characters, and no banned word.
 * An exception names its reason, and excuses something.
 
 Generated files are not read. ``*.sample`` repeats help texts, which are checked where they are written.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,14 +29,16 @@ from tests.checks.sentences import mask_code, sentences, without_code
 ROOT = Path(__file__).resolve().parents[2]
 MODULE_WORDS = 120
 SENTENCE_WORDS = 25
+NAME_CHARACTERS = 90
 
+_TEST = re.compile(r"^ *(?:async )?def test_(\w+)", re.MULTILINE)
 _FOLDERS = (".ci", "contrib", "doc", "etc", "releasenotes", "tests", "watcher_sync")
 _SUFFIXES = frozenset({".py", ".rst", ".yaml", ".conf", ".json", ".toml", ".cfg", ".ini", ".txt"})
 _GENERATED = frozenset({"build", "_generated", "__pycache__", "node_modules", "static"})
 
 
 class Violation(NamedTuple):
-    """A violation of one rule: ``word``, ``module``, ``sentence`` or ``exception``."""
+    """A violation of one rule: ``word``, ``module``, ``sentence``, ``name`` or ``exception``."""
 
     path: str
     line: int
@@ -92,10 +96,11 @@ def check_file(path: Path) -> list[Violation]:
 
 def check_python(path: str, source: str) -> list[Violation]:
     """The violations in Python source."""
+    names = _names(path, source)
     if not may_violate(source):
-        return sorted(_lengths(path, docstrings(source)), key=_by_line)
+        return sorted([*_lengths(path, docstrings(source)), *names], key=_by_line)
     texts, excuses = read_python(source)
-    return _excused(path, [*_words(path, texts), *_lengths(path, texts)], excuses)
+    return _excused(path, [*_words(path, texts), *_lengths(path, texts), *names], excuses)
 
 
 def check_document(path: str, source: str) -> list[Violation]:
@@ -127,6 +132,16 @@ def _lengths(path: str, texts: Sequence[Text]) -> Iterator[Violation]:
                 start = " ".join(sentence.text.split()[:6])
                 message = f"sentence of {sentence.words} words, at most {SENTENCE_WORDS}: {start} ..."
                 yield Violation(path, sentence.line, "sentence", message)
+
+
+def _names(path: str, source: str) -> Iterator[Violation]:
+    """The violations in the names of tests, which are sentences."""
+    for test in _TEST.finditer(source):
+        line, length = source.count("\n", 0, test.start(1)) + 1, len(f"test_{test[1]}")
+        if length > NAME_CHARACTERS:
+            yield Violation(path, line, "name", f"name of {length} characters, at most {NAME_CHARACTERS}")
+        for _, found, instead in banned_in(test[1].replace("_", " ")):
+            yield Violation(path, line, "name", f"'{found}' in the name of a test: write {instead}")
 
 
 def _excused(path: str, violations: Sequence[Violation], excuses: Sequence[Excuse]) -> list[Violation]:

@@ -257,7 +257,7 @@ def test_outlets_that_are_frozen_past_their_lease_and_wake_repeat_and_lose_nothi
     figure(f"{len(follower.seqs())} changes, each once and in order")
 
 
-def test_a_database_that_was_restored_while_nothing_ran_and_written_past_the_end_of_the_log_is_noticed(
+def test_a_database_restored_and_written_past_the_log_while_the_outlet_is_stopped_is_noticed(
     site: Installation, own_nats: Server
 ) -> None:
     cloud = Cloud(site.store)

@@ -50,7 +50,7 @@ def test_raw_bytes_arrive_as_they_are(publisher: Publisher) -> None:
     assert (body.encode(errors="surrogateescape") if isinstance(body, str) else bytes(body)) == b"\xff not json"
 
 
-def test_the_rate_is_kept(publisher: Publisher) -> None:
+def test_messages_are_published_at_the_given_rate(publisher: Publisher) -> None:
     now = [0.0]
 
     def sleep(seconds: float) -> None:

@@ -129,7 +129,7 @@ def test_a_damaged_file_of_watermarks_says_that_they_are_lost(content: bytes, tm
     assert FileSequence(path).get("topic") == LOST
 
 
-def test_whoever_catches_the_error_of_a_decoder_catches_all_that_it_raises() -> None:
+def test_each_try_that_catches_an_error_of_a_decoder_catches_all_that_it_raises() -> None:
     """A ``try`` names ``UNDECODABLE``, or has an answer to each of its errors."""
     folders = [ROOT, *CONTRIB.glob("*/watcher_sync_*")]
     paths = [path for folder in folders for path in folder.rglob("*.py") if "testing" not in path.parts]

@@ -96,7 +96,7 @@ def test_more_types_than_are_remembered_are_still_answered_right():
     assert "b.4999" in dispatcher._cache, "types that were made up keep no other out"
 
 
-def test_the_table_lists_all_in_the_order_in_which_they_win_and_failures_are_kept():
+def test_the_table_lists_all_in_the_order_in_which_they_win_and_failures_are_preserved():
     failure = Failure("broken", "ImportError: no")
     dispatcher = Dispatcher([("p", of(dict.fromkeys(["*", "b", "a.*", "a"], "one")))], [failure])
     assert [e.pattern for e in dispatcher.table()] == ["a", "b", "a.*", "*"]

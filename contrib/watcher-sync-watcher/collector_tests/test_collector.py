@@ -175,7 +175,7 @@ def test_a_failed_synchronisation_leaves_a_stale_model_and_the_next_one_heals_it
     assert len(collector.cluster_data_model.get_all_instances()) == 12
 
 
-def test_a_server_that_is_no_watcher_sync_is_told_apart(collector, site):
+def test_the_collector_refuses_a_server_that_is_no_watcher_sync(collector, site):
     cfg.CONF.set_override("endpoint", f"{site.url}/versions", group=f"{auditing.NAMESPACE}.watcher_sync")
     with pytest.raises(exception.ClusterDataModelCollectionError):
         model_of(collector)

@@ -27,7 +27,7 @@ _WRITES = 5
 _SECONDS = 1.0
 
 
-def test_idle_clients_beyond_the_limit_of_open_files_end_no_worker_and_requests_are_answered_after_them(
+def test_idle_clients_beyond_the_limit_of_open_files_end_no_worker_and_lose_no_request(
     postgresql_store: Store, tmp_path: Path
 ) -> None:
     (words,) = documented.commands("admin/api.rst", "gunicorn")

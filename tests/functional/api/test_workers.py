@@ -115,7 +115,7 @@ def test_a_change_of_another_process_reaches_streams_and_long_polls_at_once(
         assert row["kind"] in ("instance", "compute_node")
 
 
-def test_idle_streams_do_not_block_ordinary_requests_and_one_too_many_is_told_when_to_come_again(
+def test_idle_streams_do_not_block_other_requests_and_one_too_many_gets_a_retry_after(
     store: Store, serve: Callable[..., httpx.Client]
 ) -> None:
     client = serve(store, workers=1, threads=20, max_streams=16, max_streams_per_identity=16)

@@ -78,7 +78,7 @@ def test_drifts_are_listed(watcher_sync: Run) -> None:
     assert json.loads(made(watcher_sync("drift", "list", "--source", "moon", "-f", "json"))) == []
 
 
-def test_quarantine_is_looked_at_tried_again_and_thrown_away(watcher_sync: Run) -> None:
+def test_quarantined_events_are_shown_replayed_and_deleted(watcher_sync: Run) -> None:
     def listed() -> list[int]:
         return [row["ID"] for row in json.loads(made(watcher_sync("quarantine", "list", "-f", "json")))]
 

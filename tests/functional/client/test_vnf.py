@@ -190,7 +190,7 @@ def test_an_operation_has_the_instance_until_it_ends(site: Site, client: Client,
     assert client.stored("vnf_instance", vnf_id).entity["name"] == "demo"
 
 
-def test_a_failed_operation_that_holds_the_sync_back_is_shown_until_the_registration_is_written_again(
+def test_a_failed_operation_that_blocks_the_sync_is_shown_until_the_registration_is_written(
     site: Site, vnf_id: str
 ) -> None:
     def shown() -> dict[str, Any]:

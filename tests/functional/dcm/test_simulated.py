@@ -142,7 +142,7 @@ def test_agents_warnings_come_from_a_stream_of_their_own(
     assert (provider["id"], provider["agent_name"]) == ("kubevirt-1/vm", "agent-1")
 
 
-def test_a_stream_that_is_made_anew_freezes_no_row(
+def test_a_stream_that_is_made_again_freezes_no_row(
     sqlite_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client]
 ) -> None:
     made = site(sqlite_url)

@@ -189,6 +189,7 @@ def test_whatever_a_handler_raises_does_not_end_a_replay_and_sigint_does(site: I
     assert len(quarantined(site)) == len(EXCEPTIONS)
 
 
+# prose: the security page names this test
 def test_a_jetstream_message_that_ends_the_process_is_quarantined_and_its_neighbours_are_applied(
     site: Installation, own_nats: Server
 ) -> None:
@@ -207,7 +208,7 @@ def test_a_jetstream_message_that_ends_the_process_is_quarantined_and_its_neighb
     assert engine.terminate()[0] == 0
 
 
-def test_a_message_of_a_stream_that_ends_the_process_is_quarantined_and_its_neighbours_are_applied(
+def test_a_stream_message_that_ends_the_process_is_quarantined_and_its_neighbours_are_applied(
     site: Installation, broker: Broker
 ) -> None:
     line = StreamLine(broker.name("fatal"), broker.url, site)
@@ -222,7 +223,7 @@ def test_a_message_of_a_stream_that_ends_the_process_is_quarantined_and_its_neig
     line.close()
 
 
-def test_a_pod_that_ends_the_process_is_quarantined_also_after_the_next_start_until_the_plugin_is_repaired(
+def test_a_pod_that_ends_the_process_is_quarantined_over_restarts_until_the_plugin_is_repaired(
     site: Installation, tmp_path: Path
 ) -> None:
     with KubernetesServer() as server:

@@ -18,7 +18,7 @@ CHAPTERS = ("Install", "Connect", "Look", "Find a broken VNF", "Heal", "Replay a
 
 @pytest.mark.rare
 @pytest.mark.timeout(900)
-def test_the_first_hour_of_an_operator_goes_as_told(tmp_path: Path) -> None:
+def test_the_first_hour_of_an_operator_completes_all_its_chapters_in_order(tmp_path: Path) -> None:
     transcript = tmp_path / "transcript"
     command = [sys.executable, _ROOT / "tools" / "first_hour.py", "--into", transcript]
     done = subprocess.run(command, capture_output=True, text=True, timeout=deadline(840), check=False)

@@ -222,7 +222,7 @@ def test_changes_above_the_limit_are_published_without_values_and_what_follows_t
 
 @pytest.mark.parametrize("is_told", [True, False], ids=["reason", "reset"])
 @pytest.mark.parametrize("program", nats_programs())
-def test_a_log_that_tells_its_limit_only_by_a_refusal_stops_nobody(
+def test_a_log_that_reports_its_limit_only_by_a_refusal_does_not_stop_the_publisher(
     store: Store, cloud: Cloud, monkeypatch: pytest.MonkeyPatch, program: str, is_told: bool
 ) -> None:
     """The limit of an account is not what the server says when it greets, and a reset may be faster than the reason."""

@@ -133,7 +133,7 @@ def test_a_plain_listener_gets_versioned_notifications_of_each_change_and_of_a_s
     }  # fmt: skip
 
 
-def test_an_outage_of_the_broker_is_an_error_and_what_is_published_again_has_the_same_message_ids(
+def test_an_outage_of_the_broker_is_an_error_and_changes_sent_again_have_the_same_message_ids(
     name: str, listener: Listener
 ) -> None:
     with FaultyProxy(urlsplit(BROKER).port or 0) as proxy:

@@ -40,7 +40,7 @@ def write_past(store: Store, seq: int) -> Cloud:
 
 
 @pytest.mark.parametrize("last", ["commit", "part of a commit", "selected change", "snapshot"])
-def test_what_a_database_has_instead_of_the_end_of_the_log_is_published_as_a_snapshot_of_a_new_epoch(
+def test_changes_that_replace_the_end_of_the_log_are_published_as_a_snapshot_of_a_new_epoch(
     store: Store, log: MemoryLog, last: str
 ) -> None:
     cloud = Cloud(store)

@@ -137,7 +137,7 @@ def port_of(client: httpx.Client) -> int:
     return port
 
 
-def test_a_server_that_goes_and_comes_back_is_told_and_nothing_is_missed(
+def test_an_outage_of_the_server_is_shown_and_the_page_misses_no_change(
     cloud: Cloud, serve: Callable[..., httpx.Client], browser: WebDriver, tmp_path: Path
 ) -> None:
     wire = Wire(port_of(serve(cloud.store, workers=1, threads=8)))
@@ -161,7 +161,7 @@ def test_a_server_that_goes_and_comes_back_is_told_and_nothing_is_missed(
     wire.cut()
 
 
-def test_where_the_journal_no_longer_tells_what_was_missed_the_page_begins_anew(
+def test_a_page_that_missed_changes_which_the_journal_no_longer_has_begins_again(
     cloud: Cloud, serve: Callable[..., httpx.Client], browser: WebDriver
 ) -> None:
     wire = Wire(port_of(serve(cloud.store, workers=1, threads=8)))

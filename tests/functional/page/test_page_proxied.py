@@ -107,7 +107,7 @@ def try_replay(page: Page) -> None:
     page.wait_text(".quarantined .problem", "let the proxy pass the Host on", SECONDS)
 
 
-def test_behind_a_proxy_that_changes_the_host_the_page_shows_the_model_and_says_what_it_may_not(
+def test_behind_a_proxy_that_changes_the_host_the_page_shows_the_model_and_why_it_cannot_write(
     proxied: Callable[..., Page],
 ) -> None:
     page = proxied(PLAIN)
@@ -188,7 +188,7 @@ def test_a_proxy_that_ends_silent_streams_disturbs_no_reader(proxied: Callable[.
 
 
 @pytest.mark.parametrize("parts", [0, 1])
-def test_a_proxy_that_ends_streams_at_once_is_asked_less_than_twice_a_second_and_no_change_is_lost(
+def test_a_proxy_that_ends_streams_gets_less_than_two_requests_a_second_and_no_change_is_lost(
     proxied: Callable[..., Page], shared_cloud: Cloud, parts: int
 ) -> None:
     streams = Streams(parts)
@@ -207,7 +207,7 @@ def test_a_proxy_that_ends_streams_at_once_is_asked_less_than_twice_a_second_and
     assert not page.run("return window.lost")
 
 
-def test_a_page_whose_position_is_refused_again_and_again_begins_again_less_than_twice_a_second(
+def test_a_page_whose_position_is_refused_repeatedly_begins_again_less_than_twice_a_second(
     proxied: Callable[..., Page],
 ) -> None:
     refused = "if ($http_accept = text/event-stream) { return 410; }"

@@ -322,7 +322,7 @@ def test_with_keystone_the_page_is_for_everybody_and_its_data_for_who_has_a_toke
     assert page.all(".source, .change, .by-reason li") == []
 
 
-def test_a_reader_of_a_project_follows_its_changes_and_is_told_what_it_may_not_see(
+def test_a_reader_of_a_project_follows_its_changes_and_the_page_names_what_it_may_not_see(
     guarded: tuple[str, Callable[..., str]], browser: WebDriver, tmp_path: Path
 ) -> None:
     url, token = guarded

@@ -26,7 +26,7 @@ def site(install: Callable[..., Installation], sqlite_url: str, tmp_path: Path) 
     return made, plugin
 
 
-def test_the_leader_reconciles_a_reload_changes_the_interval_and_a_scope_that_hangs_delays_neither_others_nor_the_end(
+def test_a_reload_changes_the_interval_and_a_hanging_scope_delays_neither_others_nor_the_end(
     site: Site,
 ) -> None:
     installation, plugin = site
@@ -63,7 +63,7 @@ def test_a_reload_with_a_wrong_value_changes_nothing_and_is_said_once(site: Site
     assert status == 0
 
 
-def test_an_engine_that_is_told_not_to_reconciles_nothing(site: Site) -> None:
+def test_an_engine_whose_reconciliation_is_disabled_reconciles_nothing(site: Site) -> None:
     installation, plugin = site
     engine = installation.engine(installation.config(reconcile__enabled=False))
     engine.wait_until_leading()

@@ -80,7 +80,7 @@ def configured(broker: Broker, port: int | None = None) -> cfg.ConfigOpts:
     return conf
 
 
-def test_a_listener_hears_of_syncs_and_drifts(broker: Broker, listener: Listener) -> None:
+def test_a_listener_receives_the_notifications_of_syncs_and_drifts(broker: Broker, listener: Listener) -> None:
     told = Notifications(configured(broker))
     told.sync_start(VNF)
     told.sync_end(VNF, {"VDU1": "SYNCED"}, {"VDU1": 2})
@@ -95,7 +95,7 @@ def test_a_listener_hears_of_syncs_and_drifts(broker: Broker, listener: Listener
     assert listener.wait_for("warn", 1)[0]["event_type"] == "vnf_instance.drift"
 
 
-def test_what_is_told_while_the_broker_is_away_delays_nobody_and_arrives_when_it_is_back(
+def test_notifications_during_an_outage_of_the_broker_delay_no_caller_and_arrive_after_it(
     broker: Broker, listener: Listener
 ) -> None:
     at = urllib.parse.urlsplit(broker.amqp_url)

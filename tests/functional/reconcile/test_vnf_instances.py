@@ -157,7 +157,7 @@ def vnfcs(read: Reader) -> list[Any]:
     return read("GET", "/v1/vnf_instances/v1", 200)["instantiatedVnfInfo"]["vnfcResourceInfo"]
 
 
-def test_with_the_watch_disabled_a_scaling_shows_after_one_reconciliation_and_none_of_the_next_writes(
+def test_without_a_watch_one_reconciliation_shows_a_scaling_and_the_next_ones_write_nothing(
     site: Installation, server: KubernetesServer
 ):
     site.options |= {"source_edge.watch": False, "reconcile.interval": 1, "reconcile.jitter": 0}

@@ -39,7 +39,7 @@ def park(a_store: Store, number: int, entity_id: str = "a") -> Any:
 
 
 @pytest.mark.parametrize("any_migrated_url", ["sqlite"], indirect=True)
-def test_a_request_that_creates_an_awaited_entity_writes_one_row_and_the_engine_applies_the_rest(new_store):
+def test_a_request_creates_an_awaited_entity_in_one_row_and_the_engine_applies_the_rest(new_store):
     engine_store = new_store()
     engine_store._writer._entity_quota._limit = lambda: 0
     cycle = park(engine_store, MANY)

@@ -89,7 +89,7 @@ def test_a_kind_that_the_cluster_serves_later_is_followed_without_a_restart(engi
             wait_until(lambda: engine.snapshot().get("cluster", "edge").unlisted is None)
 
 
-def test_a_group_with_a_hundred_versions_is_told_and_costs_the_other_kinds_nothing(
+def test_a_group_with_a_hundred_versions_is_reported_and_costs_the_other_kinds_nothing(
     engine: Engine, tmp_path: Path
 ) -> None:
     with KubernetesServer() as server:

@@ -240,7 +240,7 @@ def test_a_gateway_that_asks_for_a_login_is_no_watch_and_no_event(engine, tmp_pa
         assert only(source).progress.relists == 1
 
 
-def test_a_redirection_is_not_followed_and_its_target_is_told_without_its_query(engine, tmp_path):
+def test_a_redirection_is_not_followed_and_its_target_is_reported_without_its_query(engine, tmp_path):
     moved = ApiError(302, "", "", headers={"Location": "https://login.example/start?state=secret"})
     with KubernetesServer() as server:
         fault = server.fail(Answer(moved), count=None)
@@ -367,7 +367,7 @@ def test_a_watch_that_is_cut_goes_on_from_the_last_version(engine, tmp_path, hal
         assert only(source).progress.relists == 1
 
 
-def test_an_event_that_cannot_be_decoded_is_kept_and_the_truth_is_listed(engine, tmp_path):
+def test_an_undecodable_event_arrives_with_its_bytes_and_the_truth_is_listed(engine, tmp_path):
     with KubernetesServer() as server, following(server, tmp_path, engine) as source:
         server.fail(RawLine(), path=PODS)
         server.create(pod("a"))

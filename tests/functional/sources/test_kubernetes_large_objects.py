@@ -78,7 +78,7 @@ def test_an_object_that_is_too_large_costs_itself_and_is_named_once(
             assert len(refused(engine)) == 1
 
 
-def test_an_object_that_grows_too_large_is_kept_as_it_was_and_the_watch_goes_on(engine: Engine, tmp_path: Path) -> None:
+def test_an_object_that_grows_too_large_remains_unchanged_and_the_watch_goes_on(engine: Engine, tmp_path: Path) -> None:
     with KubernetesServer() as server:
         server.load([pod("a", phase="Running"), pod("big", phase="Running")])
         with following(server, tmp_path, engine, watch_list=False):

@@ -25,7 +25,7 @@ def engine() -> Engine:
 
 
 @pytest.mark.parametrize("watch_list", [True, False])
-def test_after_a_restore_of_etcd_the_model_has_what_lives_again_and_no_ghost(engine, tmp_path, watch_list):
+def test_after_a_restore_of_etcd_the_model_has_what_exists_again_and_no_ghost(engine, tmp_path, watch_list):
     with KubernetesServer() as server:
         server.create(deployment("old", replicas=2))
         server.cluster.settle()

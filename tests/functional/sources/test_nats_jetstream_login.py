@@ -228,7 +228,7 @@ def test_tls_with_a_certificate_of_the_client(tmp_path: Path) -> None:
             disconnected(source, "cannot connect")
 
 
-def test_a_password_is_not_told_to_a_server_without_tls_where_tls_is_configured(tmp_path: Path) -> None:
+def test_a_password_is_not_sent_to_a_server_without_tls_where_tls_is_configured(tmp_path: Path) -> None:
     tls_config(tmp_path)
     with stocked(
         "authorization { user: reader, password: s3cret }\ntrace: true", user="reader", password="s3cret"

@@ -121,7 +121,7 @@ def test_a_consumer_that_is_deleted_by_hand_is_made_again_and_nothing_is_lost(ow
         assert source.status().reconnects == 0
 
 
-def test_a_stream_that_is_deleted_and_made_anew_has_another_epoch_and_its_events_flow(
+def test_a_stream_that_is_deleted_and_made_again_has_another_epoch_and_its_events_flow(
     own_nats: Server, dcm: Dcm
 ) -> None:
     dcm.make_stream()

@@ -146,7 +146,7 @@ BAD = [
 ]
 
 
-def test_what_the_library_decodes_and_we_cannot_arrives_as_an_undecodable_event_with_its_reason(
+def test_what_only_the_library_can_decode_arrives_as_an_undecodable_event_with_its_reason(
     publisher: Publisher,
 ) -> None:
     engine = Engine(acks=True)

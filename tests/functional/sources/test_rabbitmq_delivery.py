@@ -144,7 +144,7 @@ def test_an_operators_prefetch_in_the_url_counts(publisher: Publisher) -> None:
     wait_until(lambda: publisher.waiting() == 10)
 
 
-def test_unacked_messages_are_returned_after_the_limit_and_consuming_pauses_until_the_engine_settles(
+def test_unacked_messages_return_after_the_limit_and_the_source_pauses_until_the_engine_acks(
     publisher: Publisher, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = Engine(acks=False)
@@ -271,7 +271,7 @@ def test_a_stop_with_events_that_were_not_emitted_does_not_wait_for_them(publish
     ],
     ids=["login", "virtual host"],
 )
-def test_a_refused_login_is_told_in_the_status_and_by_a_probe_without_the_password(url: str, reason: str) -> None:
+def test_a_refused_login_is_reported_by_the_status_and_by_a_probe_without_the_password(url: str, reason: str) -> None:
     source = make_source("any", url, driver=RabbitMQSource)
     with pytest.raises(SourceError, match=reason) as caught:
         source.probe()

@@ -449,7 +449,7 @@ def test_the_next_host_takes_over_when_a_node_of_the_cluster_is_gone(cluster: li
         flows(observed, sender.publish)
 
 
-def test_when_a_node_is_gone_a_durable_queue_waits_for_it_and_a_transient_one_is_made_on_another(
+def test_if_a_node_is_gone_a_durable_queue_waits_for_it_and_a_transient_one_is_made_elsewhere(
     cluster: list[RabbitMQNode],
 ) -> None:
     first, second = cluster

@@ -308,7 +308,7 @@ def test_the_queue_is_durable_whatever_the_options_of_the_publishers_are(publish
         publisher.channel.queue_declare(publisher.name, durable=True, auto_delete="auto" in url, arguments=arguments)
 
 
-def test_a_transient_queue_is_used_as_it_is_and_the_status_names_the_command_that_makes_it_durable(
+def test_a_transient_queue_is_used_and_the_status_names_the_command_that_makes_it_durable(
     publisher: Publisher, caplog: pytest.LogCaptureFixture
 ) -> None:
     publisher.channel.queue_declare(publisher.name, durable=False, auto_delete=False)

@@ -244,7 +244,7 @@ def test_a_pause_delivers_nothing_twice(stream: Stream) -> None:
         assert reader.status.gaps == 0
 
 
-def test_a_new_reader_begins_where_it_is_told(stream: Stream) -> None:
+def test_a_new_reader_begins_at_stream_start(stream: Stream) -> None:
     with Reader(stream) as reader:
         old = stream.publish(20)
         reader.wait_for(old)

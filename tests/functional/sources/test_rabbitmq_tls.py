@@ -137,7 +137,7 @@ def test_a_server_of_another_authority_or_name_is_refused_and_the_status_says_so
 
 
 @pytest.mark.parametrize("driver", [RabbitMQSource, OsloMessagingSource])
-def test_a_certificate_file_that_is_missing_is_told_before_the_start(driver: type[Source]) -> None:
+def test_a_missing_certificate_file_is_reported_before_the_start(driver: type[Source]) -> None:
     url = "rabbit://guest:guest@127.0.0.1:5672/?ssl=true&ssl_ca_file=/no/such/ca.pem"
     with pytest.raises(ConfigError, match=r"\[oslo_messaging_rabbit\] ssl_ca_file: /no/such/ca.pem: No such file"):
         make_source("any", url, driver=driver)

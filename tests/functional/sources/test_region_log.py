@@ -487,7 +487,7 @@ def test_an_entity_that_shows_a_loop_is_left_out_and_all_others_are_followed(log
     assert set(north.model) == {"c"}
 
 
-def test_a_log_that_is_not_there_is_told_and_followed_when_it_comes(log: PublishedLog, tmp_path: Path) -> None:
+def test_a_missing_log_is_reported_and_followed_when_it_appears(log: PublishedLog, tmp_path: Path) -> None:
     conf = configured(tmp_path, log)
     with following(conf) as north:
         wait_until(lambda: "has no snapshot yet" in north.source.status().detail)

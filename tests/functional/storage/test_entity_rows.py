@@ -50,7 +50,7 @@ def test_versions_that_move_alone_are_written(store):
     assert whole(store.load()) == whole(cycle.model)
 
 
-def test_a_row_that_somebody_took_out_is_there_again_with_the_entitys_next_change(store):
+def test_a_row_that_was_deleted_by_hand_returns_with_the_entitys_next_change(store):
     cycle = made(store)
     with store.database.begin() as connection:
         connection.execute(sa.text("DELETE FROM service_type_instances WHERE id = 'i3'"))

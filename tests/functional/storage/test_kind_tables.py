@@ -99,7 +99,7 @@ def test_fields_that_a_plugin_adds_are_columns_after_db_sync_and_the_older_plugi
 
 
 @on_one_empty_database
-def test_a_field_of_another_type_is_refused_with_the_plugins_name_and_nothing_of_its_table_changes(
+def test_a_field_of_another_type_is_refused_with_the_plugins_name_and_its_table_is_unchanged(
     site: Callable[[Kinds], Store],
 ) -> None:
     store = site(declared(Retyped))

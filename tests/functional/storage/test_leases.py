@@ -109,7 +109,7 @@ def test_the_times_of_a_lease_are_those_of_the_database(store, monkeypatch):
 
 
 @on_one_database
-def test_a_holder_is_dead_when_its_beat_stood_still_for_the_lease_time_by_the_standbys_clock(store):
+def test_a_holder_is_dead_when_its_beat_is_unchanged_for_the_lease_time_by_the_standbys_clock(store):
     clock = Clock()
     a, b = lease(store, "a/1"), lease(store, "b/1", clock)
     a.try_take()
@@ -233,7 +233,7 @@ def test_a_dead_process_of_this_machine_loses_the_lease_at_once_and_a_living_one
     assert lease(store, "b/1").try_take()
 
 
-def test_only_processes_of_this_machine_boot_and_namespace_can_be_told_dead():
+def test_only_processes_of_this_machine_boot_and_namespace_can_be_found_dead():
     host, boot, space, pid, started = process_name().rsplit("/", 4)
     assert not is_dead_here(process_name())
     assert is_dead_here("/".join((host, boot, space, pid, started + "1")))
@@ -243,7 +243,7 @@ def test_only_processes_of_this_machine_boot_and_namespace_can_be_told_dead():
 
 
 @on_one_database
-def test_a_find_live_holder_is_told_from_a_silent_one(store):
+def test_a_live_holder_is_distinguished_from_a_silent_one(store):
     a, b = lease(store, "a/1"), lasting(store, 2.0)
     assert b.find_live_holder() is None
     a.try_take()

@@ -109,7 +109,7 @@ def test_different_instances_are_taken_at_once(takers):
 
 
 @on_one_database
-def test_who_comes_second_is_told_who_was_first(store):
+def test_a_refused_begin_names_the_holder_of_the_lease(store):
     leases = operations(store)
     lease = leases.begin("a", "SCALE", "lcm-1")
     with pytest.raises(OperationRunning, match="lcm-1 holds it for SCALE since") as refused:
@@ -178,7 +178,7 @@ def test_what_expired_stays_expired_and_its_end_is_when_it_expired(store):
 
 
 @on_one_database
-def test_a_token_that_was_ended_is_refused_and_tokens_grow_for_ever(store):
+def test_a_token_that_was_ended_is_refused_and_tokens_only_grow(store):
     leases = operations(store)
     tokens = []
     for failed in (False, True, False):
@@ -204,7 +204,7 @@ def test_a_short_write_leaves_no_trace_in_the_history(store):
 
 
 @pytest.mark.parametrize("any_migrated_url", ["postgresql", "mariadb"], indirect=True)
-def test_while_a_writer_holds_its_lease_in_its_transaction_nobody_takes_it_over(store, new_store):
+def test_a_lease_that_a_writer_holds_in_its_transaction_cannot_be_taken_over(store, new_store):
     leases = operations(store, seconds=5)
     lease = leases.begin("a", "SCALE", "writer")
     result = []
@@ -252,7 +252,7 @@ def test_a_lease_that_has_expired_holds_no_commit_up(store):
     assert store.load().generation == 1
 
 
-def test_nobody_takes_a_free_lease_between_the_check_and_the_end_of_the_commit(store, takers):
+def test_a_free_lease_cannot_be_taken_between_the_check_and_the_end_of_the_commit(store, takers):
     lease = takers[0].begin("a", "SCALE", "first")
     takers[0].end("a", lease.id, lease.proof)
     transaction = store._run(store.prepare(unleased_commit(store, "a")))

@@ -150,7 +150,7 @@ def test_a_batch_after_one_that_unparks_events_is_dispatched_again_after_those_e
 
 
 @on_one_database
-def test_parked_events_that_the_last_batch_sets_free_are_taken_up_at_its_end(store):
+def test_parked_events_that_the_last_batch_sets_free_are_applied_at_its_end(store):
     cycle = cycle_on(store, naming())
     piped(cycle, [Batch(events=[rename(1)]), Batch(events=[make(2)])])
     assert cycle.model.get("meter", "a").owner == "renamed"

@@ -79,7 +79,7 @@ def test_tombstones_and_quarantined_events_go_by_their_age(store):
     assert sorted(r.event_id for r in rows(store, "quarantine")) == ["bad3", "bad4", "bad5"]
 
 
-def test_a_replica_that_is_too_far_behind_is_told_and_loads_the_tables(new_store):
+def test_a_replica_that_is_too_far_behind_gets_an_error_and_loads_the_tables(new_store):
     store, reader = new_store(), new_store()
     behind, follower = Model(reader.kinds), CommitCycle(reader, Model(reader.kinds), cycle_on(reader).dispatcher)
     cycle = history(store)
@@ -93,7 +93,7 @@ def test_a_replica_that_is_too_far_behind_is_told_and_loads_the_tables(new_store
     assert whole(follower.model) == whole(cycle.model)
 
 
-def test_a_replica_behind_a_journal_of_which_nothing_is_left_is_told_too(store):
+def test_a_replica_behind_a_journal_of_which_nothing_is_left_gets_the_error_too(store):
     history(store)
     purge(store.database, store.tables, keep(journal_age=datetime.timedelta(0)), NOON + 9 * DAY)
     assert seqs(store) == [12]  # its time tells when the last change was

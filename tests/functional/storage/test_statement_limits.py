@@ -45,7 +45,7 @@ SHOWN = {"postgresql": "SHOW statement_timeout", "mariadb": "SELECT @@max_statem
 
 
 @pytest.mark.parametrize("service", SHOWN)
-def test_a_reader_that_computes_for_minutes_may_use_them_and_the_next_user_of_its_connection_may_not(
+def test_a_long_reader_has_minutes_and_the_next_user_of_its_connection_has_the_short_limit(
     service: str, request: pytest.FixtureRequest
 ) -> None:
     store = opened(request.getfixturevalue(f"migrated_{service}_url"), statement_timeout=10)

@@ -55,7 +55,7 @@ def test_two_writers_in_turn_each_read_what_the_other_wrote_and_end_equal(new_st
         assert shown(writers[0].model.snapshot())[kind] == truth[kind]
 
 
-def test_a_writer_that_dispatches_slower_than_another_commits_is_not_kept_waiting(new_store):
+def test_a_writer_that_dispatches_slower_than_another_commits_does_not_starve(new_store):
     """The other writer always has a backlog. In every dispatch of this one, it commits once more if it can."""
     ended, committed, commits = threading.Event(), threading.Condition(), [0]
 
@@ -128,7 +128,7 @@ def test_four_writers_at_once_lose_nothing_and_leave_no_gap(new_store):
     assert store.load().get("meter", "shared").owner == f"{count - 1:04}-3"
 
 
-def test_a_replica_that_follows_while_others_write_is_never_told_that_the_journal_was_purged(new_store):
+def test_a_replica_that_follows_while_others_write_never_finds_the_journal_purged(new_store):
     writer, reader = cycle_on(new_store()), new_store()
     done, failures = threading.Event(), []
     model = Model(reader.kinds)
@@ -198,7 +198,7 @@ def test_a_tombstone_goes_when_the_id_is_used_again(store):
     assert whole(store.load()) == whole(cycle.model) == whole(followed(store))
 
 
-def test_what_is_deleted_and_made_anew_in_one_batch_has_lost_what_nobody_told_again(store):
+def test_an_entity_deleted_and_made_again_in_one_batch_loses_what_is_not_reported_again(store):
     cycle = cycle_on(store)
     old, new = {"state": {"state": "connected", "version": "1.30"}}, {"state": {"state": "connected"}}
     cycle.run(Batch(events=[told(1, Upsert("cluster", "edge", "1", old))]))
@@ -209,7 +209,7 @@ def test_what_is_deleted_and_made_anew_in_one_batch_has_lost_what_nobody_told_ag
     assert whole(store.load()) == whole(cycle.model) == whole(followed(store))
 
 
-def test_signs_of_life_are_kept_newest_first_and_move_no_seq(store):
+def test_the_newest_sign_of_life_is_stored_and_moves_no_seq(store):
     cycle = cycle_on(store)
     cycle.run(
         Batch(events=[told(1, Upsert("compute_node", "h", "1", {"service": {}}), Seen("compute_node", "h", NOON))])

@@ -41,7 +41,7 @@ def test_an_event_that_is_delivered_again_is_parked_once(store):
     assert cycle.stats.total(Outcome.PARKED) == 4
 
 
-def test_parked_events_are_taken_up_in_order_as_soon_as_their_entity_is_there(store):
+def test_parked_events_are_applied_in_order_as_soon_as_their_entity_is_there(store):
     cycle = cycle_on(store, naming())
     commit(cycle, rename(1, version="2", owner="first"), rename(2, version="3", owner="second"), rename(3, "b"))
     commit(cycle, make(4))
@@ -51,7 +51,7 @@ def test_parked_events_are_taken_up_in_order_as_soon_as_their_entity_is_there(st
 
 
 @on_one_database
-def test_parked_events_are_taken_up_when_another_writer_makes_their_entity(new_store):
+def test_parked_events_are_applied_when_another_writer_makes_their_entity(new_store):
     cycle, other = cycle_on(new_store(), naming()), cycle_on(new_store(), naming())
     commit(cycle, rename(1))
     commit(other, make(2))
@@ -70,7 +70,7 @@ def made_by_the_api(store):
 
 
 @on_one_database
-def test_parked_events_are_taken_up_by_the_process_that_is_started_next(new_store):
+def test_parked_events_are_applied_by_the_process_that_is_started_next(new_store):
     commit(cycle_on(new_store(), naming()), rename(1))
     made_by_the_api(new_store())
     cycle = cycle_on(new_store(), naming())
@@ -200,7 +200,7 @@ def test_cursors_move_with_the_commit_that_names_them(store):
     assert store.cursors() == {"one": "2", "two": "x" * 5000}
 
 
-def test_the_time_of_a_kept_event_comes_back_to_the_microsecond(store):
+def test_a_stored_event_has_its_time_to_the_microsecond(store):
     time = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=datetime.UTC)
     commit(cycle_on(store), Event(id="e", type="told", source="test", time=time, data=b"x", undecodable="no"))
     ((_, kept),) = Quarantine(store).events()

@@ -150,7 +150,7 @@ def test_a_process_that_stops_when_it_has_the_head_and_wrote_nothing_yet_does_no
     figure(f"the head is free after {time.monotonic() - began:.1f} s")
 
 
-def test_a_lease_is_renewed_over_a_new_connection_if_the_old_one_freezes_before_its_first_statement(site: Site) -> None:
+def test_a_lease_is_renewed_over_a_new_connection_if_the_old_one_freezes_before_any_statement(site: Site) -> None:
     pool = site.store.commits  # its connections have a short time limit
     lease = EngineLease(pool, site.store.tables, "engine:default", seconds=6.0, holder="machine/1")
     assert _answered(lease.try_take)

@@ -61,7 +61,7 @@ def test_a_live_stream_ends_with_the_new_epoch(
 
 
 @on_one_database
-def test_a_client_that_resumes_in_another_epoch_is_told(site: Serving, store: Store) -> None:
+def test_a_client_that_resumes_in_another_epoch_receives_events_purged(site: Serving, store: Store) -> None:
     head = Instances(store).write(range(5))
     wait_until(lambda: site.worker.stats.position == head)
     sequence, before = MemorySequence({SELF_LINK: 1}), epoch_of(store)

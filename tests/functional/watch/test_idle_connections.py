@@ -26,7 +26,7 @@ _SECONDS = 1.0
 
 
 @pytest.mark.rare
-def test_idle_clients_beyond_the_limit_of_open_files_stop_no_stream_and_others_connect_after_them(
+def test_idle_clients_beyond_the_limit_of_open_files_stop_no_stream_and_others_connect_later(
     install: Callable[..., Installation], migrated_postgresql_url: str
 ) -> None:
     port = free_port()

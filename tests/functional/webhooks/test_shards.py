@@ -102,7 +102,7 @@ def test_a_frozen_worker_holds_nothing_before_another_takes_over(store: Store, c
 
 
 @on_one_database
-def test_a_worker_that_returns_owns_nothing_until_it_takes_shards_anew(store: Store, clock: SetClock) -> None:
+def test_a_worker_that_returns_owns_nothing_until_it_takes_shards_again(store: Store, clock: SetClock) -> None:
     a, b = worker(store, "a", clock), worker(store, "b", clock)
     share([a, b])
     old = a.owned

@@ -111,7 +111,7 @@ def test_a_host_has_the_names_and_the_numbers_of_its_aggregates(client, commit):
     assert nodes["b"]["aggregates"] == []
 
 
-def test_the_numa_nodes_and_the_pci_devices_of_the_flavor_are_told_apart_from_unknown(client, commit):
+def test_the_numa_nodes_and_the_pci_devices_of_the_flavor_are_distinguished_from_unknown(client, commit):
     specs = {"hw:numa_nodes": "2", "hw:cpu_policy": "dedicated", "pci_passthrough:alias": "gpu:2, nic:1"}
     commit(instance(1, extra_specs=specs), instance(2, extra_specs={}), instance(3))
     first, second, third = shown(client)["instances"]
@@ -125,7 +125,7 @@ def test_the_numa_nodes_and_the_pci_devices_of_the_flavor_are_told_apart_from_un
     assert (third["numa"], third["pci"], third["extra_specs"]) == (None, None, None)
 
 
-def test_the_inventories_of_pci_devices_of_a_host_are_told_apart_from_unknown(client, commit):
+def test_the_inventories_of_pci_devices_of_a_host_are_distinguished_from_unknown(client, commit):
     gpu = {"total": 2, "reserved": 0, "allocation_ratio": 1.0}
     inventories = {"VCPU": {"total": 8, "reserved": 1, "allocation_ratio": 4.0}, "CUSTOM_PCI_10DE_1DB6": gpu}
     commit(host("a", capacity={"vcpus": 8, "inventories": inventories}), host("b"))

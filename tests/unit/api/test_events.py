@@ -253,7 +253,7 @@ def test_a_reader_that_lags_more_than_memory_reads_the_table(feed, cycle, events
         feed.read(0)
 
 
-def test_nobody_looks_at_the_journal_while_nobody_waits(feed):
+def test_the_journal_is_not_read_while_no_request_waits(feed):
     assert feed._thread is None
     feed.wait(10**9, 0.01)
     assert feed._thread is not None

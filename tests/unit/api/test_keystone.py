@@ -89,11 +89,11 @@ def test_a_member_writes_and_cannot_bring_events_in(client, tokens, problem):
     problem(client.simulate_get("/v1/quarantine", headers=headers), 403)
 
 
-def test_somebody_without_a_role_of_ours_may_nothing(client, tokens, problem):
+def test_a_caller_without_a_role_of_ours_is_refused(client, tokens, problem):
     problem(client.simulate_get("/v1/compute_nodes", headers=tokens("heat_stack_user")), 403)
 
 
-def test_a_project_sees_its_own_instances_and_nobody_elses(client, store, truth, tokens, problem):
+def test_a_project_sees_its_own_instances_and_no_others(client, store, truth, tokens, problem):
     instances = list(store.load().snapshot().all("instance"))
     mine = instances[0].project_id
     other = next((i for i in instances if i.project_id != mine), None)

@@ -74,7 +74,7 @@ def test_without_authentication_only_loopback_is_listened_on_unless_forced(host,
             command._check_address(conf)
 
 
-def test_the_development_server_serves_and_ends_with_status_0_when_it_is_told(config):
+def test_the_development_server_serves_and_ends_with_status_0_at_sigterm(config):
     port = free_port()
     process = subprocess.Popen([BIN / "watcher-sync-api", "--config-file", config(port=port)])
     try:

@@ -68,7 +68,7 @@ def test_an_engine_whose_replica_is_behind_commits_on_top(client, store, provide
     assert replaced.json["created_at"] == made.json["created_at"]
 
 
-def test_a_parked_event_is_taken_up_when_its_instance_is_made(store, conf, provider):
+def test_a_parked_event_is_applied_when_its_instance_is_made(store, conf, provider):
     from tests.unit.api.conftest import Client
     from watcher_sync.api.service import Service
     from watcher_sync.assembly.api import make_app

@@ -95,7 +95,7 @@ def test_deletions_that_are_held_back_are_a_reason_why_a_source_is_not_fresh(cli
 
 
 @pytest.mark.slow
-def test_a_source_that_nobody_knows_is_404(client, told, problem):
+def test_an_unknown_source_is_404(client, told, problem):
     problem(client.simulate_get("/v1/sources/nothing"), 404)
 
 

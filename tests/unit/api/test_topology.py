@@ -99,7 +99,7 @@ def test_the_worst_come_first_and_the_rest_by_their_natural_order(client, commit
     ]
 
 
-def test_no_more_than_the_limit_are_told_and_how_many_more_there_are(client, commit, problem):
+def test_no_more_than_the_limit_are_listed_and_the_others_are_counted(client, commit, problem):
     commit(*(host(f"host-{n}") for n in range(12)), instance(1, "host-11", "error"))
     group = hosts_of(client, limit=5)
     assert [e["id"] for e in group["entries"]] == ["host-11", "host-0", "host-1", "host-2", "host-3"]
@@ -114,7 +114,7 @@ def test_a_search_goes_by_a_part_of_the_id_in_upper_or_lower_case(client, commit
     assert (group["total"], group["members"]["instance"]) == (1, {"active": 1})
 
 
-def test_instances_on_no_host_are_told_apart(client, commit):
+def test_instances_on_no_host_are_counted_separately(client, commit):
     commit(host("a"), instance(1, None, "building"), instance(2, "a"))
     assert hosts_of(client)["unplaced"] == {"instance": {"building": 1}}
 

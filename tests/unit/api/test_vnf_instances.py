@@ -70,7 +70,7 @@ def test_before_the_first_sync_no_level_is_claimed(client):
     }
 
 
-def test_what_was_observed_is_shown_as_sol003_has_it_and_stays_when_the_registration_is_replaced(client, cycle):
+def test_observations_are_shown_as_in_sol003_and_remain_when_the_registration_is_replaced(client, cycle):
     client.simulate_put(f"{PATH}/a", json=DEMO)
     vnfc = {
         "id": "v1", "vduId": "VDU1", "vnfdId": "helloworld3", "storageResourceIds": [],

@@ -115,7 +115,7 @@ def test_a_heartbeat_moves_the_end_and_an_end_frees_the_instance(client):
 
 
 @pytest.mark.usefixtures("vnf")
-def test_a_stale_token_is_refused_and_is_told_who_took_over(client, conf, problem):
+def test_a_stale_token_is_refused_with_the_name_of_the_holder_that_took_over(client, conf, problem):
     crashed = short_lease(conf, client)
     taken = begin(client, HEAL)
     assert taken["token"] == crashed["token"] + 1
@@ -132,7 +132,7 @@ def test_a_stale_token_is_refused_and_is_told_who_took_over(client, conf, proble
 
 
 @pytest.mark.usefixtures("vnf")
-def test_a_holder_whose_lease_expired_is_told_what_was_written_since(client, conf, problem):
+def test_the_refusal_of_an_expired_lease_names_what_was_written_since(client, conf, problem):
     crashed = short_lease(conf, client)
     path = f"{OPERATIONS}/{crashed['id']}"
     unwritten = problem(client.simulate_put(path, headers=own(crashed)), 409)
@@ -145,7 +145,7 @@ def test_a_holder_whose_lease_expired_is_told_what_was_written_since(client, con
 
 
 @pytest.mark.usefixtures("vnf")
-def test_a_token_of_another_operation_and_an_unknown_operation_are_told_apart(client, problem):
+def test_a_token_of_another_operation_is_412_and_an_unknown_operation_is_404(client, problem):
     lease = begin(client)
     path = f"{OPERATIONS}/{lease['id']}"
     problem(client.simulate_put(path, json={"token": lease["token"] + 1}, headers=own(lease)), 412)
@@ -174,7 +174,7 @@ def test_no_operation_is_begun_on_what_does_not_exist(client, problem, store):
 
 
 @pytest.mark.usefixtures("vnf")
-def test_while_an_operation_runs_nobody_else_replaces_or_deletes_the_instance(client, problem):
+def test_while_an_operation_runs_only_its_holder_replaces_or_deletes_the_instance(client, problem):
     lease = begin(client)
     for answer in (client.simulate_delete(f"{PATH}/a"), client.simulate_put(f"{PATH}/a", json=demo(name="new"))):
         assert problem(answer, 409)["holder"] == "lcm-1"
@@ -194,7 +194,7 @@ def test_a_deleted_instance_leaves_no_lease_behind(client, store):
 
 
 @pytest.mark.usefixtures("vnf")
-def test_writes_of_the_registration_are_not_in_the_history_of_operations_and_the_rest_is_in_pages(client):
+def test_the_history_of_operations_has_no_writes_of_the_registration_and_comes_in_pages(client):
     for _ in range(3):
         lease = begin(client)
         client.simulate_delete(f"{OPERATIONS}/{lease['id']}", headers=own(lease))

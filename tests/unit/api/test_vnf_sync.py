@@ -110,7 +110,7 @@ def test_a_key_error_of_an_instance_that_exists_is_a_failure_of_the_server(clien
     problem(client.simulate_post(SYNC), 500)
 
 
-def test_while_an_operation_runs_a_sync_is_told_who_has_it_and_a_dry_run_is_answered(client, problem):
+def test_while_an_operation_runs_a_sync_is_refused_with_its_holder_and_a_dry_run_is_answered(client, problem):
     begun = client.simulate_post(f"{PATH}/a/operations", json={"operation": "SCALE", "holder": "lcm-1"}).json
     refused = client.simulate_post(SYNC)
     document = problem(refused, 409)
@@ -122,7 +122,7 @@ def test_while_an_operation_runs_a_sync_is_told_who_has_it_and_a_dry_run_is_answ
     assert client.simulate_post(SYNC).status_code == 200
 
 
-def test_a_cluster_that_cannot_be_asked_is_told_with_the_reason(client, syncing, problem):
+def test_a_cluster_that_cannot_be_asked_is_reported_with_the_reason(client, syncing, problem):
     syncing.outcome = SourceError("the cluster edge is none of [engine] enabled_sources")
     assert "edge is none of [engine] enabled_sources" in problem(client.simulate_post(SYNC), 503)["detail"]
 

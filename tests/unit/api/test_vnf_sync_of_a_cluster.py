@@ -58,7 +58,7 @@ def synced(client, query=""):
     return answer.json
 
 
-def test_what_runs_is_told_by_a_dry_run_and_written_by_a_sync(client, server):
+def test_what_runs_is_reported_by_a_dry_run_and_written_by_a_sync(client, server):
     told = synced(client, "dry_run=true")
     assert (told["state"], told["changed"], told["vdu_results"]["VDU1"]["result"]) == ("SYNCED", True, "SYNCED")
     assert client.simulate_get(f"{PATH}/a").json["state"] == "UNKNOWN"
@@ -75,7 +75,7 @@ def test_what_runs_is_told_by_a_dry_run_and_written_by_a_sync(client, server):
     assert client.simulate_get(f"{PATH}/a").json["scale_level"] == {"vdu1_aspect": 0}
 
 
-def test_who_holds_the_instance_is_told_and_a_cluster_that_is_away_is(client, server, problem):
+def test_a_refused_sync_names_the_holder_of_the_instance_or_the_cluster_that_is_away(client, server, problem):
     begun = client.simulate_post(f"{PATH}/a/operations", json={"operation": "SCALE", "holder": "lcm-1"}).json
     assert problem(client.simulate_post(SYNC), 409)["holder"] == "lcm-1"
     assert synced(client, "dry_run=true")["state"] == "SYNCED"

@@ -202,7 +202,7 @@ def test_a_purged_position_is_410_with_the_last_sequence(client, store, rows):
     assert sequences(get(client, query="sequenceID>10", pageSize=1)) == [r.seq for r in rows if r.seq > 10][:1]
 
 
-def test_a_client_that_is_told_of_a_purge_streams_after_the_sequence_that_it_is_told(client, store, rows):
+def test_a_client_that_is_refused_for_a_purge_streams_after_the_sequence_in_the_refusal(client, store, rows):
     """Axway's harvester goes on after this sequence and asks no more."""
     purge(store, rows[-3].seq)
     refused = client.simulate_get(EVENTS, params={"query": "sequenceID>1", "sort": "sequenceID,ASC"})

@@ -118,7 +118,7 @@ def test_the_login_of_the_api_at_keystone_is_known(run):
     assert (status, "unknown option usrname in [keystone_authtoken]; did you mean username?" in err) == (2, True)
 
 
-def test_an_option_that_a_library_removed_and_deployment_tools_still_write_is_ignored_with_a_warning(run, caplog):
+def test_an_option_that_a_library_removed_is_ignored_with_a_warning(run, caplog):
     text = "[oslo_messaging_rabbit]\nheartbeat_in_pthread = false\namqp_durable_queues = true\n"
     assert run(text)[0] == 0
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
@@ -134,7 +134,7 @@ def test_files_of_a_folder_are_checked_too(run):
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_a_source_may_be_told_in_two_files(run, order):
+def test_a_source_may_be_configured_in_two_files(run, order):
     texts = ["[source_a]\ndriver = oslo_messaging\n", "[source_a]\ntransport_url = fake:/\n"]
     assert run(*(texts[i] for i in order))[0] == 0
 

@@ -14,7 +14,7 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.schema import schema
 
 
-def test_a_kind_that_the_database_lacks_is_left_out_and_logged_once_by_a_process_and_its_children(
+def test_a_kind_that_the_database_lacks_is_left_out_and_logged_once_by_parent_and_children(
     tmp_path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     conf = cfg.ConfigOpts()

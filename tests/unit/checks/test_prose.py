@@ -98,6 +98,19 @@ def test_a_sentence_of_a_docstring_has_at_most_25_words() -> None:
     assert python(f"# {LONG}.") == []
 
 
+def test_the_name_of_a_test_has_at_most_90_characters_and_no_banned_word() -> None:
+    source = f"""
+    def test_{85 * "x"}(): ...
+    def test_{86 * "x"}(): ...
+
+    class TestIt:
+        async def test_it_begins_@(self): ...
+
+    def it_begins_@(): ...
+    """
+    assert places(python(source)) == [(2, "name"), (5, "name")]
+
+
 @pytest.mark.parametrize(
     "source",
     [

@@ -49,7 +49,7 @@ class Script:
         return ChangeStream(self.page, since, monotonic=lambda: self.now, sleep=self.sleep, **options)
 
 
-def test_now_is_asked_for_once_and_kept_through_failures():
+def test_now_is_asked_for_once_and_retained_through_failures():
     script = Script(([3, 4], 4), Unreachable("x"), ([], 4), ([5], 5))
     assert next(script.following(None)).seq == 5
     assert script.asked == [None, 4, 4, 4]

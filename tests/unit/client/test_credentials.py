@@ -48,7 +48,7 @@ def test_what_the_policy_does_not_allow_is_forbidden(with_keystone):
         list(with_token(url, "t" * 32).quarantine())
 
 
-def test_a_catalog_without_the_service_is_told():
+def test_a_catalog_without_the_service_is_reported():
     client = Client(adapter.Adapter(session.Session(auth=NoAuth()), service_type="watcher-sync"))
     with pytest.raises(NotConfigured, match="type watcher-sync: register the API in Keystone"):
         client.sources()
@@ -62,7 +62,7 @@ def test_a_catalog_without_the_service_is_told():
         ({"region_name": "r", "interface": "i"}, "type watcher-sync with the region r with the interface i: register"),
     ],
 )
-def test_a_catalog_without_the_endpoint_is_told_with_what_was_asked_for(options, asked):
+def test_a_catalog_without_the_endpoint_is_reported_with_what_was_asked_for(options, asked):
     client = Client(adapter.Adapter(session.Session(auth=NoAuth()), service_type="watcher-sync", **options))
     with pytest.raises(NotConfigured, match=asked):
         client.sources()

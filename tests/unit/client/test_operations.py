@@ -63,7 +63,7 @@ def test_heartbeats_keep_the_lease_beyond_its_time(client, vnf, conf):
     assert shown(client)[-1]["state"] == "COMPLETED"
 
 
-def test_who_lost_the_lease_is_told_so_in_the_block_and_at_its_end(client, vnf, conf, url):
+def test_the_loss_of_the_lease_is_raised_in_the_block_and_at_its_end(client, vnf, conf, url):
     conf.set_override("lease_time", 15, group="operations")
     with pytest.raises(OperationLost, match="SCALE"), client.operation(vnf, "SCALE") as operation:
         path = f"{PATH}/operations/{operation.lease.id}"

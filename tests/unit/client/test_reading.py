@@ -65,7 +65,7 @@ def test_a_kind_is_known_by_its_name_and_its_plural(client, name):
     assert client.kind(name) == "compute_node"
 
 
-def test_an_unknown_kind_is_told_with_those_that_there_are(client):
+def test_the_refusal_of_an_unknown_kind_names_the_known_kinds(client):
     with pytest.raises(UnknownKind, match=r"'rack'.*aggregate, cluster, compute_node, custom_object, instance"):
         list(client.entities("rack"))
 

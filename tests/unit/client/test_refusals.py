@@ -69,7 +69,7 @@ DEEP = b'{"x": ' + 200_000 * b"["
 
 
 @pytest.mark.parametrize("body", [b"<html>Bad gateway</html>", b"", b"[]", b'"x"', b'{"errors": 3}', b"\xff", DEEP])
-def test_a_refusal_that_is_no_problem_document_is_told_by_its_status(answering, answered_client, body):
+def test_a_refusal_that_is_no_problem_document_is_reported_by_its_status(answering, answered_client, body):
     answering.will("502 Bad Gateway", body)
     with pytest.raises(Unavailable, match="502 Bad Gateway from http://127"):
         answered_client.sources()
@@ -121,7 +121,7 @@ def test_the_wrong_field_of_a_request_is_named(client):
 
 
 @pytest.mark.slow
-def test_the_one_who_writes_second_is_told(client):
+def test_the_second_of_two_writers_is_refused(client):
     made = client.create_service_type_instance({"id": "a", **VM})
     with pytest.raises(Conflict, match="exists already"):
         client.create_service_type_instance({"id": "a", **VM})

@@ -54,7 +54,7 @@ def test_an_instance_is_registered_replaced_and_deleted(client):
         client.delete_vnf_instance(vnf_id)
 
 
-def test_what_exists_is_not_registered_again_and_what_does_not_exist_is_not_replaced_where_that_is_asked(client):
+def test_a_registration_is_not_repeated_and_a_replacement_with_if_match_creates_nothing(client):
     client.register_vnf_instance({"id": "a", **DEMO})
     with pytest.raises(Conflict):
         client.register_vnf_instance({"id": "a", **DEMO})
@@ -70,7 +70,7 @@ def test_a_registration_that_makes_no_sense_is_refused_naming_the_fields(client)
 
 
 @pytest.mark.slow
-def test_an_operation_is_begun_kept_shown_listed_and_ended(client):
+def test_an_operation_is_begun_renewed_shown_listed_and_ended(client):
     client.register_vnf_instance({"id": "a", **DEMO})
     begun = client.begin_operation("a", "SCALE", "lcm-1")
     assert isinstance(begun, VnfOperation)
@@ -95,7 +95,7 @@ def test_an_operation_is_begun_kept_shown_listed_and_ended(client):
     assert [o.operation for o in client.operations("a", marker=str(begun.token))] == ["HEAL"]
 
 
-def test_the_holder_of_an_operation_may_write_and_others_are_told_who_it_is(client):
+def test_the_holder_of_an_operation_may_write_and_others_are_refused_with_its_name(client):
     client.register_vnf_instance({"id": "a", **DEMO})
     begun = client.begin_operation("a", "SCALE", "lcm-1")
     for refused in (

@@ -139,7 +139,7 @@ def test_a_batch_that_changes_nothing_writes_nothing_and_what_lies_on_it_holds(c
 
 
 @pytest.mark.slow
-def test_what_has_landed_is_not_kept_by_what_was_dispatched_on_it(cycle, log):
+def test_what_has_landed_is_not_retained_by_what_was_dispatched_on_it(cycle, log):
     """Else a long flow would keep everything that it ever wrote."""
     pipeline = piping(cycle, log)
     views = []
@@ -195,7 +195,7 @@ def test_no_more_than_four_batches_are_joined(small, run, store):
 
 
 @pytest.mark.slow
-def test_while_the_database_is_away_a_pressed_engine_acks_nothing_and_all_of_it_when_it_is_back(small, run, store):
+def test_a_pressed_engine_acks_nothing_while_the_database_is_away_and_everything_afterwards(small, run, store):
     source = Spoken()
     running = run(source)
     assert until(lambda: running.engine.is_ready()[0])

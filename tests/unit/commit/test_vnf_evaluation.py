@@ -695,7 +695,7 @@ class Listener:
         self.words.append(f"error {vnf.id}: {why}")
 
 
-def test_listeners_hear_of_each_sync_from_its_start_to_its_end(synced: Followed):
+def test_listeners_receive_each_sync_from_its_start_to_its_end(synced: Followed):
     listener = synced.evaluation._notifications = Listener()
     synced.settle(vdu1=2)
     synced.cycle.run(Batch(events=synced.news()))

@@ -32,7 +32,7 @@ def test_a_signal_ends_the_simulation(number: signal.Signals) -> None:
         assert interruption.came
 
 
-def test_neither_a_second_ctrl_c_nor_a_repeated_hangup_takes_the_proof_away_and_a_third_ctrl_c_does() -> None:
+def test_neither_a_second_ctrl_c_nor_a_repeated_hangup_ends_the_proof_but_a_third_ctrl_c_does() -> None:
     with until_interrupted():
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGHUP, signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
             signal.raise_signal(number)

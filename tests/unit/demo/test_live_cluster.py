@@ -186,7 +186,7 @@ def test_a_pod_that_was_made_again_under_its_name_is_found() -> None:
     assert differs_from_truth(cluster.server, "edge", model.snapshot())
 
 
-def test_a_level_that_was_kept_may_be_any_that_there_is() -> None:
+def test_a_preserved_level_may_be_any_that_exists() -> None:
     cluster = make()
     cluster.server.cluster.scale("Deployment", "amf", 3, namespace="core")
     cluster.server.cluster.settle()
@@ -196,7 +196,7 @@ def test_a_level_that_was_kept_may_be_any_that_there_is() -> None:
         assert (list(observed_differences(cluster.server, FUNCTIONS, snapshot)) == []) is right
 
 
-def test_what_nobody_observed_yet_differs() -> None:
+def test_what_was_not_observed_yet_differs() -> None:
     cluster = make()
     snapshot = model_of(cluster.truth(), observed=False).snapshot()
     found = {difference.entity_id for difference in observed_differences(cluster.server, FUNCTIONS, snapshot)}

@@ -106,7 +106,7 @@ def test_a_lease_that_is_lost_and_an_api_that_cannot_now_end_no_manager(problem:
     assert found.failure is None
 
 
-def test_anything_else_ends_a_manager_and_is_told() -> None:
+def test_any_other_error_ends_a_manager_and_is_reported() -> None:
     leases = Leases()
     leases.problem = ZeroDivisionError()
     found = managers(leases)

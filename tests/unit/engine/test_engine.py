@@ -35,7 +35,7 @@ def test_what_is_acked_is_in_the_database_with_its_cursor_and_a_stop_gives_the_l
     assert ended in caplog.messages
 
 
-def test_a_bug_of_a_handler_and_an_event_too_early_are_acked_because_they_are_kept(run, store):
+def test_a_bug_of_a_handler_and_an_event_too_early_are_acked_because_they_are_stored(run, store):
     source = Spoken()
     run(source)
     early = Upsert("instance", "a", "1", {"lock": {"locked": True}})

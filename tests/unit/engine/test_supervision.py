@@ -68,7 +68,7 @@ def test_a_source_that_raises_what_ends_a_thread_is_replaced(method, raised):
     assert end(supervisor)
 
 
-def test_a_source_that_gives_up_or_whose_status_raises_is_stopped_and_made_anew():
+def test_a_source_that_gives_up_or_whose_status_raises_is_stopped_and_made_again():
     class Mute(Spoken):
         def status(self):
             raise RuntimeError("a driver's bug")

@@ -165,7 +165,7 @@ def test_an_agent_answers_for_its_own_instances_although_their_provider_has_anot
     assert bindings(player) == {("kubevirt-sp", KUBEVIRT)}
 
 
-def test_a_binding_is_told_once_at_info(player, caplog):
+def test_a_binding_is_logged_once_at_info(player, caplog):
     caplog.set_level(logging.INFO)
     first = said(KUBEVIRT, "vm-1")
     player.play(first, first, said(KUBEVIRT, "vm-1"), said(KUBEVIRT, "vm-2"))
@@ -175,7 +175,7 @@ def test_a_binding_is_told_once_at_info(player, caplog):
     ]
 
 
-def test_after_a_reset_the_next_event_binds_again_and_is_told_again(player, caplog):
+def test_after_a_reset_the_next_event_binds_again_and_the_binding_is_logged_again(player, caplog):
     caplog.set_level(logging.INFO)
     player.play(said(KUBEVIRT, "vm-1"))
     (binding,) = player.model.snapshot().all("provider_binding")
@@ -255,7 +255,7 @@ def test_a_warning_about_another_name_that_makes_the_same_id_is_refused(player):
     assert "service_type" in player.reasons[0]
 
 
-def test_the_source_of_a_provider_and_the_agents_of_its_instances_warn_about_it_and_are_bound_to_nothing(player):
+def test_a_providers_source_and_its_instances_agents_warn_about_it_and_are_bound_to_nothing(player):
     player.row("vm-3", provider_name="kubevirt-sp", agent_name="agent-1")
     player.row("cl-2", "cluster", provider_name="kubevirt-sp", agent_name="agent-2")
     player.play(said(KUBEVIRT, "vm-1"), said(ACM, "cl-1"))

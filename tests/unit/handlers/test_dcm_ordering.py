@@ -49,7 +49,7 @@ def test_the_later_sequence_wins_in_whatever_order_they_come():
     assert in_every_order(*events) == "STOPPED"
 
 
-def test_a_stream_that_is_made_anew_does_not_freeze_the_rows():
+def test_a_stream_that_is_made_again_does_not_freeze_the_rows():
     old = event(reported="RUNNING", sequence=(EPOCH, 5_000_000))
     new = event(reported="STOPPED", sequence=(EPOCH + 1, 1))
     assert in_every_order(old, new) == "STOPPED"
@@ -96,7 +96,7 @@ def test_an_output_keeps_its_own_order(player):
     assert (player.get().status, player.get().output_spec) == ("STOPPED", {"n": 2})
 
 
-def test_the_same_event_again_is_a_duplicate_wherever_it_stands(player):
+def test_the_same_event_again_is_a_duplicate_whatever_its_sequence(player):
     old, new = event(time=seconds(1), sequence=5), event(reported="STOPPED", event_id="b", time=seconds(2), sequence=4)
     assert player.play(old, new, new, old) == [Outcome.APPLIED, Outcome.APPLIED, Outcome.DUPLICATE, Outcome.STALE]
 

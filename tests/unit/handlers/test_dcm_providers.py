@@ -33,7 +33,7 @@ def test_a_providers_instances_show_its_state(player, state):
     assert provider.reason.startswith("service provider health check")
 
 
-def test_a_provider_of_whom_nobody_complained_has_no_state(player):
+def test_a_provider_without_a_report_has_no_state(player):
     assert player.get().provider_state is None
 
 

@@ -57,7 +57,7 @@ def test_two_that_agree_on_a_word_are_not_refused():
     ServiceTypes([("acme", MORE), ("umbrella", MORE)])
 
 
-def test_what_extends_a_service_type_that_nobody_declares_is_refused():
+def test_an_extension_of_an_undeclared_service_type_is_refused():
     with pytest.raises(PluginConflict, match="'acme' extends the service type 'gpu', which no package declares"):
         ServiceTypes([("acme", ServiceType(name="gpu", extends=True))])
 

@@ -248,7 +248,7 @@ def test_a_replica_set_of_its_own_is_the_top(player: Player, story: Story) -> No
     assert snapshot.get("pod", "p").workload_uid == "rs"
 
 
-def test_what_is_told_again_is_a_duplicate_and_writes_nothing(player: Player) -> None:
+def test_an_object_that_is_reported_again_is_a_duplicate_and_writes_nothing(player: Player) -> None:
     first, again = Story(1), Story(2)
     player.play(first.tell("pod", "added", full_pod()))
     generation = player.model.generation

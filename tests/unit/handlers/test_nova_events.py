@@ -126,7 +126,7 @@ def heard(event_type, event):
 
 
 @pytest.mark.parametrize("event_type", UPDATED + FAILED + SERVICES + AGGREGATES)
-def test_event_upserts_what_it_is_about_and_hears_the_compute_that_sent_it(nova, changes, event_type):
+def test_event_upserts_what_it_is_about_and_the_compute_that_sent_it_is_seen(nova, changes, event_type):
     event = made(nova, event_type)
     upsert, *others = changes(event)
     assert isinstance(upsert, Upsert)
@@ -142,7 +142,7 @@ def test_event_upserts_what_it_is_about_and_hears_the_compute_that_sent_it(nova,
 
 
 @pytest.mark.parametrize("event_type", DELETED)
-def test_event_deletes_what_it_is_about_and_hears_the_compute_that_sent_it(nova, changes, event_type):
+def test_event_deletes_what_it_is_about_and_the_compute_that_sent_it_is_seen(nova, changes, event_type):
     event = made(nova, event_type)
     delete, *others = changes(event)
     assert isinstance(delete, Delete)
@@ -294,7 +294,7 @@ def test_an_aggregate_gives_its_hosts_their_zone(nova, play):
     assert snapshot.count("aggregate") == 0
 
 
-def test_the_publishers_host_is_heard_and_is_not_the_instances_host(nova, play):
+def test_the_publishers_host_is_seen_and_is_not_the_instances_host(nova, play):
     snapshot = play(
         nova.service("service.create", "source", sent=1),
         nova.instance("instance.resize_confirm.end", at=5, host="dest", publisher="nova-compute:source"),
@@ -318,7 +318,7 @@ def test_the_publishers_host_is_heard_and_is_not_the_instances_host(nova, play):
         ("nova-conductor:host1", None),
     ],
 )
-def test_a_publisher_is_split_once_and_without_a_compute_nobody_is_heard(nova, changes, publisher, host):
+def test_a_publisher_is_split_once_and_without_a_compute_no_host_is_seen(nova, changes, publisher, host):
     heard = [
         change.id
         for change in changes(nova.instance("instance.pause.end", publisher=publisher))
@@ -333,7 +333,7 @@ def test_an_event_without_a_time_is_no_sign_of_life(nova, changes):
 
 
 @pytest.mark.parametrize("zone", [None, datetime.timezone(datetime.timedelta(hours=-7))], ids=["naive", "other"])
-def test_what_is_heard_is_in_utc_whatever_the_envelope_says(nova, changes, zone):
+def test_the_time_at_which_a_host_is_seen_is_in_utc_whatever_the_envelope_says(nova, changes, zone):
     event = nova.instance("instance.pause.end", sent=5)
     time = event.time.replace(tzinfo=None) if zone is None else event.time.astimezone(zone)
     _, heard = changes(

@@ -12,7 +12,7 @@ from tests.unit.handlers.conftest import wrapped
 T = "2026-01-01T12:00:{:02d}Z".format
 
 
-def test_a_soft_deleted_instance_lives_on_when_its_deletion_fails(nova, play):
+def test_a_soft_deleted_instance_remains_when_its_deletion_fails(nova, play):
     soft = {"state": "soft-delete", "deleted_at": T(2), "terminated_at": None}
     play(nova.instance("instance.create.end", at=1), nova.instance("instance.soft_delete.end", at=2, **soft))
     gone = {"state": "deleted", "deleted_at": T(2), "terminated_at": T(5)}

@@ -475,7 +475,7 @@ def test_every_field_of_an_aggregate_is_read(nova, facets, form, hosts, zone):
     assert found == ({} if hosts is None else {"hosts": {"hosts": sorted(set(hosts)), "joins": None}})
 
 
-def test_equal_strings_equal_extra_specs_and_empty_metadata_are_kept_once(nova, facets):
+def test_equal_strings_equal_extra_specs_and_empty_metadata_are_in_memory_once(nova, facets):
     def texts():
         event = nova.as_json(nova.instance("instance.update", host="a host", node="a node", tenant_id="a project"))
         found = facets(event)
@@ -506,7 +506,7 @@ def test_the_event_is_not_changed(nova, changes):
     assert json.dumps(event.data) == before
 
 
-def test_equal_metadata_and_equal_names_are_kept_in_memory_once(nova, facets):
+def test_equal_metadata_and_equal_names_are_in_memory_once(nova, facets):
     """JSON text on purpose: the decoder makes fresh objects of it each time."""
     first, second = (
         facets(nova.as_json(nova.instance("instance.update", uuid=f"vm-{n}", metadata={"a": "b"})))["details"]

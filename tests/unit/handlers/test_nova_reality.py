@@ -155,7 +155,7 @@ def test_an_interface_changes_the_addresses_only(play, event_type):
 # 2. Deletion
 
 
-def test_a_deletion_that_failed_publishes_its_end_and_the_server_lives(player):
+def test_a_deletion_that_failed_publishes_its_end_and_the_server_remains(player):
     found = vm(player.play(created(), event("instance.delete.end", 5, by=API, task_state="deleting")))
     assert (found.state, found.task_state, found.host) == ("active", "deleting", "host1")
     assert player.doubtful == {("instance", VM)}
@@ -180,13 +180,13 @@ def test_a_delete_end_with_a_deleted_at_is_a_deletion_whatever_its_state(play, s
     assert vm(play(update(6, state=state))) is None
 
 
-def test_a_soft_deleted_server_whose_final_deletion_fails_lives(play):
+def test_a_soft_deleted_server_whose_final_deletion_fails_remains(play):
     play(created(), event("instance.soft_delete.end", 5, state="soft-delete", deleted_at=stamp(5)))
     play(event("instance.delete.end", 9, state="error", deleted_at=stamp(5), terminated_at=stamp(8)))
     assert vm(play()).state == "error"
 
 
-def test_a_soft_deleted_server_has_a_deleted_at_and_lives(play):
+def test_a_soft_deleted_server_has_a_deleted_at_and_remains(play):
     play(created(), event("instance.soft_delete.end", 5, state="soft-delete", deleted_at=stamp(5)))
     assert vm(play()).state == "soft-deleted"
     assert vm(play(event("instance.delete.end", 6, state="soft-delete", deleted_at=stamp(5)))) is not None

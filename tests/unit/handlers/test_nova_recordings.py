@@ -88,7 +88,7 @@ def untold(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_recording_ends_in_its_truth_but_for_what_nobody_told(player, name):
+def test_a_recording_ends_in_its_truth_but_for_what_no_event_reported(player, name):
     assert differences(name, player.play(*recorded(name))) == untold(name)
 
 

@@ -81,7 +81,7 @@ def test_two_clocks_at_nearly_the_same_time_are_doubtful(nova, version, apart, d
     assert not ordering.is_doubtful(one, ordering.copy_version(other))
 
 
-def test_an_update_and_a_deletion_in_one_second_are_told_apart_by_the_envelope(nova, version):
+def test_an_update_and_a_deletion_in_one_second_are_ordered_by_the_envelope(nova, version):
     first = nova.instance("instance.update", at=7, sent=7.000001)
     assert version(first) < version(nova.instance("instance.delete.end", at=7, sent=7.000002))
 

@@ -188,7 +188,7 @@ def test_a_value_of_its_declared_type_is_not_copied(model):
     assert entity.packed_at is NOON
 
 
-def test_a_value_that_follows_from_others_has_its_declared_type_and_stages_nothing_that_is_the_same():
+def test_a_value_that_follows_from_others_has_its_declared_type_and_stages_no_equal_value():
     model = Model(Kinds(Crate, Pallet))
     pallet = Upsert("pallet", "p", "1", {"state": {"crate": "c"}})
     play(model, telling(), [told(1, crate("1", tags=["a"], colour="c")), told(2, pallet)])

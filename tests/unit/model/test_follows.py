@@ -73,7 +73,7 @@ def shown(model, entity_id="w"):
     ],
 )
 @pytest.mark.parametrize("together", [True, False])
-def test_the_field_follows_whoever_changes_and_in_whatever_order(model, changes, expected, together):
+def test_the_field_follows_whichever_entity_changes_and_in_any_order(model, changes, expected, together):
     events = [told(1, *changes)] if together else [told(i, change) for i, change in enumerate(changes)]
     for event in events:
         play(model, telling(), [event])

@@ -210,7 +210,7 @@ def test_a_late_event_does_not_resurrect_and_a_newer_one_does_where_ids_are_used
     assert model.tombstone("slot", "a") is None
 
 
-def test_a_deletion_of_what_nobody_knew_is_remembered(model):
+def test_a_deletion_of_an_unknown_entity_is_remembered(model):
     assert apply(model, Delete("slot", "a", "5")) == [Outcome.APPLIED]
     assert apply(model, upsert("slot", "a", "4", state="late")) == [Outcome.STALE]
 

@@ -88,7 +88,7 @@ def test_all_that_was_known_of_a_deleted_service_is_forgotten(model):
 
 
 @pytest.mark.parametrize("occupied", [True, False])
-def test_capacity_that_is_told_again_after_a_host_came_back_is_taken(model, occupied):
+def test_capacity_that_is_reported_again_after_a_host_came_back_is_applied(model, occupied):
     if occupied:
         apply(model, instance("1", "host1"))
     apply(model, service("1"), CAPACITY, Delete("compute_node", "host1", "3"), service("4"))

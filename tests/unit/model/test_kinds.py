@@ -44,7 +44,7 @@ def test_a_second_kind_with_the_same_table_is_refused_and_so_is_one_of_ours():
         builtin_kinds().add(declare(name="instance", plural="servers"))
 
 
-def test_a_new_entity_has_the_values_as_they_were_told_and_no_copies_of_them():
+def test_a_new_entity_has_the_given_values_themselves_and_no_copies_of_them():
     fields = {
         "labels": Annotated[dict[str, Any] | None, In("state")],
         "names": Annotated[list[str] | None, In("state")],
@@ -154,7 +154,7 @@ def test_the_anchor_facet_is_the_first_and_the_others_follow_in_declared_order()
     )  # fmt: skip
 
 
-def test_every_field_of_ours_is_documented_and_belongs_to_a_facet_or_is_kept_by_the_model():
+def test_every_field_of_ours_is_documented_and_belongs_to_a_facet_or_is_set_by_the_model():
     for declared in builtin_kinds().values():
         derived = {d.field for d in declared.derived}
         for field in declared.fields.values():

@@ -24,7 +24,7 @@ STEPS = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(steps=STEPS)
-def test_a_frozen_table_is_for_ever_what_a_copied_dictionary_would_be(steps):
+def test_a_frozen_table_remains_what_a_copied_dictionary_would_be(steps):
     table, plain, frozen = Table(), {}, []
     for step, key, value in steps:
         if step == "set":
@@ -57,7 +57,7 @@ def test_a_frozen_table_is_for_ever_what_a_copied_dictionary_would_be(steps):
         max_size=60,
     )
 )
-def test_a_frozen_index_is_for_ever_what_copied_sets_would_be(steps):
+def test_a_frozen_index_remains_what_copied_sets_would_be(steps):
     index, plain, frozen = Index(), {"a": set(), "b": set(), "c": set()}, []
     for step, value, entity_id in steps:
         if step == "add":
@@ -74,7 +74,7 @@ def test_a_frozen_index_is_for_ever_what_copied_sets_would_be(steps):
             assert ids_of(view.get(value)) == ids
 
 
-def test_an_empty_bucket_is_not_kept():
+def test_an_empty_bucket_is_removed():
     index = Index()
     index.add_all("host", "vm")
     index.discard_all("host", "vm")

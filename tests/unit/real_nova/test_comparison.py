@@ -96,7 +96,7 @@ def test_a_missing_server_is_excused_only_while_it_is_built_and_without_instance
     assert explain(missing._replace(truth={"state": "active"}), HEARD, by_default=True) is None
 
 
-def test_a_host_is_excused_only_after_a_failure_that_named_no_server_and_without_instance_update() -> None:
+def test_a_host_is_excused_only_after_a_failure_without_a_server_and_without_instance_update() -> None:
     moved = ModelDifference("instance", "stuck", "host", "compute-1", "compute-2")
     assert explain(moved, HEARD) is None
     assert explain(moved, HEARD, by_default=True) is not None

@@ -23,7 +23,7 @@ def test_the_first_run_comes_within_seconds_and_the_next_after_the_interval_and_
     assert standin.times("edge") == 2
 
 
-def test_the_interval_is_read_anew_each_time(stepped, conf):
+def test_the_interval_is_read_again_each_time(stepped, conf):
     standin = StandIn("edge")
     steps = stepped(standin)
     steps.begin_due()
@@ -48,7 +48,7 @@ def test_a_reload_of_the_configuration_counts_at_once(stepped, conf, tmp_path):
     assert standin.times("edge") == 2
 
 
-def test_the_run_is_told_by_when_it_is_to_end(stepped, conf, clock):
+def test_the_run_is_given_its_deadline(stepped, conf, clock):
     conf.set_override("timeout", 7, group="reconcile")
     standin = StandIn("edge")
     stepped(standin).begin_due()
@@ -94,7 +94,7 @@ def test_what_is_asked_for_begins_at_once_and_after_a_run_that_goes_on_once_more
     assert (standin.times("edge"), standin.times("core")) == (3, 2)
 
 
-def test_a_scope_that_is_new_is_taken_up_and_one_that_is_no_more_is_forgotten(stepped):
+def test_a_new_scope_is_reconciled_and_one_that_is_gone_is_forgotten(stepped):
     standin = StandIn("edge")
     steps = stepped(standin)
     steps.begin_due()

@@ -89,7 +89,7 @@ def test_pods_are_traced_to_the_top_of_their_owners(site: Installation, server: 
     assert [p.owner_kind for p in site.model.by("pod", "workload_uid", top)] == ["ReplicaSet"]
 
 
-def test_what_came_changed_and_went_unheard_is_healed_and_told_as_drifts(site: Installation, server: KubernetesServer):
+def test_what_came_changed_and_went_unseen_is_healed_and_listed_as_drifts(site: Installation, server: KubernetesServer):
     site.reconcile()
     before = {uid for uid, row in site.objects().items()}
     server.cluster.kill("db-0")
@@ -129,7 +129,7 @@ def test_a_dry_run_tells_and_writes_nothing(site: Installation, server: Kubernet
     assert (report.written, report.deleted, site.head(), site.drifts()) == (0, 0, head, [])
 
 
-def test_what_was_told_while_the_listing_went_on_wins(site: Installation, server: KubernetesServer):
+def test_what_an_event_reported_during_the_listing_wins(site: Installation, server: KubernetesServer):
     site.reconcile()
     scale(server, 2)
     (uid,) = [uid for uid, row in site.objects().items() if row[:2] == ("Deployment", "vdu1")]
@@ -178,7 +178,7 @@ def test_an_event_that_comes_later_is_newer_than_what_was_healed(site: Installat
     assert site.model.get("workload", obj["metadata"]["uid"]).replicas == 9
 
 
-def test_what_was_deleted_by_an_event_and_lives_is_healed_unless_the_event_came_during_the_listing(
+def test_an_existing_pod_that_an_event_deleted_is_healed_unless_it_came_during_the_listing(
     site: Installation, server: KubernetesServer
 ):
     site.reconcile()
@@ -304,7 +304,7 @@ def test_the_delete_guard_refuses_a_deletion_of_sixty_percent_until_it_is_allowe
     assert site.objects() == truth(server)
 
 
-def test_a_rollout_that_nobody_heard_of_replaces_every_pod_and_needs_no_word(
+def test_a_rollout_without_events_replaces_every_pod_and_needs_no_allow_deletes(
     site: Installation, server: KubernetesServer
 ):
     server.cluster.scale("Deployment", "vdu1", 10)
@@ -453,7 +453,7 @@ def test_a_sync_of_one_instance_lists_its_namespace_only(site: Installation, ser
     assert again.vdu_results["VDU1"]["result"] == Result.NO_DIFF
 
 
-def test_a_dry_sync_tells_and_writes_nothing_whoever_holds_the_instance(site: Installation, server: KubernetesServer):
+def test_a_dry_sync_reports_but_writes_nothing_during_an_operation(site: Installation, server: KubernetesServer):
     site.register("v1", one_vdu())
     site.operations.begin("v1", "SCALE", "tacker")
     head = site.head()
@@ -517,7 +517,7 @@ def test_pods_whose_replica_set_went_unheard_are_healed_with_it_in_one_run(
     assert site.objects() == truth(server)
 
 
-def test_what_lives_in_no_namespace_is_compared_wherever_the_source_looks(server: KubernetesServer, tmp_path: Path):
+def test_objects_without_a_namespace_are_compared_with_any_listed_namespaces(server: KubernetesServer, tmp_path: Path):
     namespaces = ["default", "kube-system"]
     site = Installation(tmp_path, {"edge": server}, namespaces=namespaces, resources=["pods", "v1/Node"])
     site.reconcile(dry_run=True)

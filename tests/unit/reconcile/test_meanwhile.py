@@ -96,7 +96,7 @@ class Watch:
         self._site.told(*events)
 
 
-def test_a_pod_that_is_told_after_the_listing_is_not_deleted_by_a_process_that_reads_the_tables(
+def test_a_pod_reported_after_the_listing_is_not_deleted_by_a_process_that_reads_the_tables(
     site: Installation, server: KubernetesServer, after_listing: Callable[[Callable[[], None]], None]
 ):
     site.register("v1", one_vdu())
@@ -113,7 +113,7 @@ def test_a_pod_that_is_told_after_the_listing_is_not_deleted_by_a_process_that_r
     assert site.objects() == truth(server)
 
 
-def test_a_sync_that_is_asked_for_deletes_no_pod_that_is_told_after_the_listing(
+def test_a_requested_sync_deletes_no_pod_that_is_reported_after_the_listing(
     site: Installation, server: KubernetesServer, after_listing: Callable[[Callable[[], None]], None]
 ):
     site.register("v1", one_vdu())

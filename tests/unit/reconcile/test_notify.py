@@ -101,7 +101,7 @@ class Bus:
         self.sent.append(payload["id"])
 
 
-def test_an_outage_holds_nobody_up_and_what_does_not_fit_is_dropped_and_said_once(conf, bus, monkeypatch, said):
+def test_an_outage_delays_no_caller_and_what_does_not_fit_is_dropped_and_logged_once(conf, bus, monkeypatch, said):
     hang = Hang()
     sending = Bus(hang)
     monkeypatch.setattr("oslo_messaging.Notifier", lambda transport, **_: sending)

@@ -152,7 +152,7 @@ def listing(state: dict[str, int], pods: Pods) -> Iterator[ListingPart]:
     yield ListingPart(resource=PODS, namespace=None, ends=True)
 
 
-def test_a_pod_that_an_outdated_answer_lacks_returns_with_its_next_change_and_survives_a_restart(
+def test_a_pod_that_an_outdated_answer_lacks_returns_with_its_next_change_and_is_in_the_tables(
     site: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pods = Pods("outdated", numbers=True)
@@ -187,7 +187,7 @@ MARKS = itertools.count(1)
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_interleaving_of_two_listings_a_watch_commits_kills_and_restores_ends_in_the_cluster(
+def test_any_interleaving_of_listings_a_watch_commits_kills_and_restores_ends_in_the_cluster(
     site: Installation, monkeypatch: pytest.MonkeyPatch, data: Any
 ) -> None:
     numbers = data.draw(st.booleans(), label="comparable")

@@ -62,7 +62,7 @@ def site(tmp_path: Path) -> Iterator[Installation]:
         site.close()
 
 
-def test_a_sync_is_heard_of_from_its_start_to_its_end(site: Installation):
+def test_listeners_receive_the_start_and_the_end_of_a_sync(site: Installation):
     context, heard = site.context(), Seen()
     sync = VnfSync(context.writes, context.operations, VnfHandler(site.conf.reconcile), notifications=heard)
     sync.sync("v1", unknown={}, source="edge")
@@ -70,7 +70,7 @@ def test_a_sync_is_heard_of_from_its_start_to_its_end(site: Installation):
     assert heard.words == ["start", "end"]
 
 
-def test_a_commit_that_fails_is_heard_of_and_gives_the_lease_back(site: Installation):
+def test_a_failed_commit_is_notified_as_an_error_and_releases_the_lease(site: Installation):
     context, heard = site.context(), Seen()
     handler = VnfHandler(site.conf.reconcile)
     sync = VnfSync(LostAtTheEnd(context.writes), context.operations, handler, notifications=heard)

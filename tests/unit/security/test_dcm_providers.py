@@ -114,7 +114,7 @@ def test_an_event_about_an_instance_without_a_provider_waits_until_the_api_names
     assert len(player.reasons) == 1, "the other provider's event is in quarantine"
 
 
-def test_an_event_about_an_instance_without_a_provider_is_ignored_where_the_policy_ignores_unknown_instances():
+def test_an_event_of_an_instance_without_a_provider_is_ignored_where_unknown_instances_are():
     player = Player(unknown_instance="ignore", **ENFORCED)
     player.row(provider_name=None)
     assert player.play(event(sequence=1)) == [Outcome.IGNORED]

@@ -139,7 +139,7 @@ def test_id_and_token_alone_are_worth_nothing_in_the_own_project(ours, colleague
     assert ours.ask("DELETE", path, lease["secret"]).status_code == 204
 
 
-def test_a_wrong_secret_is_refused_before_anything_is_told_of_the_operation(ours, problem):
+def test_a_wrong_secret_is_refused_before_anything_of_the_operation_is_disclosed(ours, problem):
     lease = ours.begin()
     path = f"{OPERATIONS}/{lease['id']}"
     wrong = problem(ours.ask("PUT", path, "guessed", json={"token": lease["token"] + 1}), 403)
@@ -150,7 +150,7 @@ def test_a_wrong_secret_is_refused_before_anything_is_told_of_the_operation(ours
     assert ours.ask("DELETE", path, lease["secret"]).status_code == 204
 
 
-def test_an_administrator_ends_an_operation_only_by_force_and_nobody_else_does(ours, theirs, admin, problem):
+def test_an_administrator_ends_an_operation_only_by_force_and_no_other_caller_does(ours, theirs, admin, problem):
     lease = ours.begin()
     path = f"{OPERATIONS}/{lease['id']}"
     assert theirs.ask("DELETE", path, query_string="force=true").status_code in (403, 404)

@@ -230,7 +230,7 @@ def test_a_policy_that_lets_others_operate_lets_no_manager_of_another_project_en
     assert api("manager", "DELETE", path, params=FORCED).status_code == 204
 
 
-def test_a_policy_lets_a_service_lease_the_instances_of_all_projects_and_end_only_its_own_operations(with_operate):
+def test_a_policy_lets_a_service_lease_all_projects_instances_and_end_only_its_own_operations(with_operate):
     api = with_operate("rule:project_member or rule:admin_required or rule:service_role")
     entity_id = api.made("vnf_instances")
     operation, secret = api.operation(entity_id, "service")

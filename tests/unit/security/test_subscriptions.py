@@ -94,7 +94,7 @@ def test_each_project_lists_its_own_subscriptions(api):
     assert api("system_reader", "GET", "/v1/subscriptions?all_projects=false").json["subscriptions"] == []
 
 
-def test_a_subscription_belongs_to_the_project_of_the_instance_whoever_creates_it(api, rows):
+def test_a_subscription_belongs_to_the_project_of_the_instance_whichever_caller_creates_it(api, rows):
     for number, caller in enumerate(("member", "admin", "system_admin")):
         made = api(caller, "POST", BASE, json={**BODY, "name": f"n{number}"})
         assert made.json["project-id"] == OWN

@@ -298,7 +298,7 @@ def test_a_kubeconfig_a_key_and_a_database_that_others_can_read_are_named(config
     _only(find_loose_files(configured({})), tmp_path, "[database] connection", "chmod 0640")
 
 
-def test_the_key_of_an_outlet_and_a_file_with_passwords_of_kafka_that_others_can_read_are_named(configured, tmp_path):
+def test_an_outlets_key_and_a_file_with_passwords_of_kafka_that_others_can_read_are_named(configured, tmp_path):
     key = tmp_path / "key.pem"
     key.touch(mode=0o644)
     sections = _log("nats_jetstream", servers="tls://nats", tls_cert_file=tmp_path / "cert.pem", tls_key_file=key)

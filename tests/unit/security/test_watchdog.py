@@ -149,7 +149,7 @@ def test_the_report_is_repeated_at_growing_intervals(caplog: pytest.LogCaptureFi
     assert hand.watchdog.reported == 1
 
 
-def test_an_event_is_reported_afterwards_if_it_kept_the_watchdog_from_running(
+def test_an_event_is_reported_afterwards_if_it_prevented_the_watchdog_from_running(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     hand = Hand()

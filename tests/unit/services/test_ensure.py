@@ -80,7 +80,7 @@ def test_something_else_on_the_port_does_not_pass_for_the_service(service: str, 
 
 
 @pytest.mark.parametrize("service", ["rabbitmq", "postgresql", "mariadb", "nats"])
-def test_nobody_on_the_port_is_said(service: str, closed_port: int) -> None:
+def test_a_port_without_a_server_is_reported(service: str, closed_port: int) -> None:
     reason = why_unusable(service, f"{service}://root@127.0.0.1:{closed_port}/")
     assert reason is not None
     assert reason.startswith(f"127.0.0.1:{closed_port}: ")

@@ -46,7 +46,7 @@ def test_without_a_database_server_nothing_happens_to_one() -> None:
     assert not names & {"restart_database", "terminate_sessions", "silent_connections", "cut database"}
 
 
-def test_the_bursts_of_a_storm_have_all_its_faults_in_order_and_each_begins_at_its_own_beginning() -> None:
+def test_the_bursts_of_a_storm_have_all_its_faults_in_order_and_each_counts_from_its_own_start() -> None:
     lanes = plan(Settings(seconds=300))
     parts = bursts(lanes, 20.0)
     assert len(parts) == 15

@@ -101,7 +101,7 @@ def test_an_unfit_request_context_is_left_out_of_the_event(context: Any) -> None
 
 
 @pytest.mark.slow
-def test_a_notifier_in_the_same_process_is_heard_and_a_released_event_comes_again(url: str) -> None:
+def test_an_event_of_a_notifier_in_the_same_process_arrives_and_a_released_one_arrives_again(url: str) -> None:
     exchange = f"nova-{secrets.token_hex(4)}"
     source = make_source(transport_url=url, exchange=exchange, pool=exchange)
     seen: list[Event] = []
@@ -177,7 +177,7 @@ def test_a_wrong_value_of_the_librarys_group_is_refused_naming_the_file_and_the_
         make_source([file], transport_url="rabbit://")
 
 
-def test_an_unknown_url_scheme_is_told_in_the_status() -> None:
+def test_an_unknown_url_scheme_is_reported_in_the_status() -> None:
     source = make_source(transport_url="pigeon://host/")
     source.start(lambda events: None)
     status = wait_until(lambda: source.status().state is SourceState.DISCONNECTED and source.status())
@@ -283,7 +283,7 @@ def test_it_runs_with_eventlet_blocked_from_import() -> None:
         from oslo_service import backend
         backend.init_backend(backend.BackendType.THREADING)
         from tests.unit.sources import test_oslo_messaging as tests
-        tests.test_a_notifier_in_the_same_process_is_heard_and_a_released_event_comes_again("kombu+memory:////")
+        tests.test_an_event_of_a_notifier_in_the_same_process_arrives_and_a_released_one_arrives_again("kombu+memory:////")
         assert "eventlet" not in sys.modules
         print("it runs")
     """)

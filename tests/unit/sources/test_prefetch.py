@@ -74,7 +74,7 @@ def test_an_error_while_reading_is_no_silent_end(capfd: pytest.CaptureFixture[st
     assert "a broken reader" in capfd.readouterr().err
 
 
-def test_a_child_that_nobody_reads_from_any_more_ends() -> None:
+def test_a_child_ends_when_its_reader_is_gone() -> None:
     events = read_ahead(endless)
     next(events)
     (child,) = readers()

@@ -28,7 +28,7 @@ class Bound(QueuePoll):
         return Figures(0, 1)
 
 
-def test_a_missing_exchange_is_asked_for_ever_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_exchange_is_asked_for_at_growing_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     """RabbitMQ logs an error for each binding to an exchange that does not exist."""
     pauses: list[float] = []
 

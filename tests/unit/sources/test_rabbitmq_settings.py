@@ -151,7 +151,7 @@ def closed_port() -> Iterator[int]:
 
 
 @pytest.mark.slow
-def test_with_the_broker_down_start_returns_at_once_and_the_status_names_each_host_but_no_password(
+def test_with_the_broker_down_start_returns_at_once_and_the_status_names_hosts_but_no_password(
     closed_port: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = f"rabbit://someone:hush-hush@127.0.0.1:{closed_port},someone:hush-hush@localhost:{closed_port}/"

@@ -221,7 +221,7 @@ def test_the_truth_has_exactly_the_public_fields_of_each_kind() -> None:
                 assert set(row) == set(kinds[name].public), name
 
 
-def test_what_is_told_is_whole_in_itself() -> None:
+def test_what_is_reported_is_consistent_in_itself() -> None:
     told = ran()[1]
     placed = {row["host"] for row in told["instance"].values() if row["host"] is not ANYTHING} - {None}
     assert placed <= told["compute_node"].keys()
@@ -237,7 +237,7 @@ def test_what_is_told_is_whole_in_itself() -> None:
         assert node["availability_zone"] == zones.get(host, node["service_zone"])
 
 
-def test_what_is_told_knows_no_deleted_instance_and_all_others() -> None:
+def test_what_is_reported_has_no_deleted_instance_and_all_others() -> None:
     history, told = ran()
     ended = {e["payload"][DATA]["uuid"] for e in history if is_gone(e)}
     assert told["instance"].keys() == by_instance(history).keys() - ended
@@ -265,7 +265,7 @@ def test_populate_makes_the_cloud_and_makes_it_once() -> None:
     assert list(cloud.populate()) == []
 
 
-def test_without_starts_nobody_is_heard_by_them() -> None:
+def test_without_start_events_hosts_are_seen_by_the_other_events() -> None:
     cloud = CloudSimulator(seed=5, hosts=5, instances=20, starts=False)
     last: dict[str, str] = {}
     for event in cloud.history(3_000):
@@ -318,7 +318,7 @@ def test_paced_events_come_no_faster_than_the_rate() -> None:
     assert now[0] == pytest.approx(10.0)
 
 
-def test_an_aggregate_is_empty_when_it_is_deleted_and_is_no_more_told_of() -> None:
+def test_an_aggregate_is_empty_when_it_is_deleted_and_has_no_later_event() -> None:
     gone: set[str] = set()
     for event in ran(7, 60_000)[0]:
         if event["event_type"].startswith("aggregate."):

@@ -62,7 +62,7 @@ def differences(told: Truth, model: Model) -> list[ModelDifference]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("updates", [True, False])
-def test_the_model_holds_what_is_told_in_order_and_shuffled(seed: int, updates: bool) -> None:
+def test_the_model_has_what_is_reported_in_order_and_shuffled(seed: int, updates: bool) -> None:
     known = history(seed, updates=updates)
     shuffled = random.Random(seed).sample(known.events, len(known.events))
     for events in (known.events, shuffled):
@@ -87,7 +87,7 @@ def test_clocks_apart_contradict_the_order_of_some_instances_and_not_of_most() -
 
 
 @pytest.mark.parametrize("updates", [True, False])
-def test_what_is_told_of_an_instance_is_true(updates: bool) -> None:
+def test_what_is_reported_of_an_instance_is_true(updates: bool) -> None:
     for seed in SEEDS:
         known = history(seed, updates=updates)
         for uuid, row in known.told["instance"].items():

@@ -74,7 +74,7 @@ def test_the_last_delivery_is_repeated_until_it_arrives():
 
 
 @pytest.mark.parametrize("point", ["followed", "written", "failed"])
-def test_the_end_of_an_instance_survives_a_restart_and_is_told_once(point):
+def test_the_end_of_an_instance_survives_a_restart_and_is_delivered_once(point):
     driver = server()
     driver.answers["s"] = lambda _: FAILED
     driver.log.delete("instance", "i")
@@ -162,7 +162,7 @@ def test_a_subscription_to_an_instance_that_the_replica_does_not_have_yet_goes_o
     assert driver.subscription().state == "active"
 
 
-def test_other_workloads_are_told_with_all_resources():
+def test_other_workloads_are_delivered_with_all_resources():
     driver = vnf()
     driver.log.write("workload", "e", kind="Deployment")
     driver.log.write("pod", "p", owner_uid="e")

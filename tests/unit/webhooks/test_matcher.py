@@ -76,7 +76,7 @@ def test_two_objects_of_one_name_in_two_namespaces_are_two(driver):
     assert told(driver) == []
 
 
-def test_two_pods_of_one_name_in_two_namespaces_are_told_each_with_its_own_status(driver):
+def test_two_pods_of_one_name_in_two_namespaces_are_delivered_each_with_its_own_status(driver):
     driver.log.write("pod", "p2", name="p", namespace="other", owner_uid="r", phase="Failed")
     driver.log.write("pod", "p", phase="Running")
     driver.step()
@@ -119,7 +119,7 @@ def test_what_is_adopted_joins_the_instance_with_all_below_it():
     assert ("pod", "p") in driver.receivers["s"].documents
 
 
-def test_a_pod_that_changed_and_changed_back_before_its_owner_arrived_is_told():
+def test_a_pod_that_changed_and_changed_back_before_its_owner_arrived_is_delivered():
     driver = vnf()
     driver.log.write("pod", "p", owner_uid="r", phase="Running")
     driver.step()

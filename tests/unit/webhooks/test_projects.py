@@ -73,7 +73,7 @@ def test_a_delivery_with_hidden_fields_is_dropped_when_a_member_writes_the_subsc
 
 
 @pytest.mark.parametrize("replay_since", [None, 2])
-def test_a_planned_delivery_with_hidden_fields_that_is_not_stored_is_withdrawn_and_its_changes_come_again(replay_since):
+def test_an_unstored_delivery_with_hidden_fields_is_withdrawn_and_its_changes_come_again(replay_since):
     driver = Driver()
     driver.log.write("instance", "i", state="active", host="first")
     driver.subscribe()

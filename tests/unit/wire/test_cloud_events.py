@@ -94,7 +94,7 @@ def test_what_real_publishers_get_wrong_is_accepted(document: dict[str, Any]) ->
         (b"", "empty body"),
     ],
 )
-def test_what_is_no_cloud_event_is_kept_with_the_reason(body: Any, reason: str) -> None:
+def test_what_is_no_cloud_event_becomes_an_undecodable_event_with_the_reason(body: Any, reason: str) -> None:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     event = read_message(raw, None, **PLACE)
     assert event.undecodable is not None
@@ -143,7 +143,7 @@ def test_a_binary_event_without_a_body_has_no_data() -> None:
         (HEADERS, b"\xff", "not UTF-8 at byte 0"),
     ],
 )
-def test_a_bad_binary_event_is_kept_whole_in_structured_mode(headers: dict[str, str], body: bytes, reason: str) -> None:
+def test_a_bad_binary_event_stays_whole_in_structured_mode(headers: dict[str, str], body: bytes, reason: str) -> None:
     event = read_message(body, headers, **PLACE)
     assert event.undecodable is not None
     assert event.undecodable.startswith(reason)
@@ -153,7 +153,7 @@ def test_a_bad_binary_event_is_kept_whole_in_structured_mode(headers: dict[str, 
 
 
 @pytest.mark.parametrize("headers", [None, HEADERS])
-def test_an_event_that_is_kept_unread_is_read_to_the_same_later(headers: dict[str, str] | None) -> None:
+def test_an_event_that_is_stored_unread_is_read_to_the_same_later(headers: dict[str, str] | None) -> None:
     body = BODY if headers else json.dumps(GOOD).encode()
     event = read_message(body, headers, **PLACE)
     kept = unread(body, headers, event, "delivered too often")

@@ -78,7 +78,7 @@ def test_a_mirror_of_the_changes_elsewhere_may_be_younger_and_later_than_their_m
 
 
 @given(COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)
-def test_a_snapshot_is_whole_unless_more_of_it_is_missing_than_later_deletions_can_have_replaced(
+def test_a_snapshot_is_whole_unless_it_lacks_more_than_later_deletions_can_have_replaced(
     begin: int, entities: int, missing: int, new: int, expired: int
 ) -> None:
     markers = SnapshotMarkers(begin + 1, begin + 2 + entities)

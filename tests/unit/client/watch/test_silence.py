@@ -11,7 +11,7 @@ from watcher_sync.client.watch import silence
 from watcher_sync.client.watch.silence import MIN_SILENCE_SECONDS, StreamSilence
 
 
-def test_a_service_without_pings_may_be_silent_for_ever():
+def test_a_service_without_pings_may_be_silent_indefinitely():
     made = StreamSilence()
     made.receive(5.0)
     assert made.deadline is None

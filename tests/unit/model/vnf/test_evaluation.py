@@ -69,7 +69,7 @@ def test_a_sync_without_a_difference_changes_nothing(world):
     assert sync.vnf == before
 
 
-def test_a_pod_killed_has_its_place_taken_with_the_same_id_and_both_names_are_told(world):
+def test_a_killed_pod_is_replaced_under_the_same_id_and_both_names_are_reported(world):
     replica_set = scaled(world, "a", "b")
     sync = Sync(world, registered())
     sync()

@@ -128,7 +128,7 @@ def test_of_two_with_one_name_the_newer_is_the_one(world):
         (None, {}, False),
     ],
 )
-def test_a_pod_counts_when_it_runs_and_nobody_deleted_it(phase, fields, counted):
+def test_a_pod_counts_when_it_runs_and_is_not_deleted(phase, fields, counted):
     assert counts(Pod(id="1", phase=phase, **fields)) is counted
 
 

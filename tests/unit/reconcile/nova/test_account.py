@@ -207,6 +207,6 @@ def _answer(server: socket.socket) -> None:
 @pytest.mark.parametrize(
     ("url", "named"), [("http://c/identity/v3/auth/tokens", "keystone"), ("http://c/placement/x", "placement")]
 )
-def test_services_at_paths_of_one_host_are_told_apart(read, url, named):
+def test_services_at_paths_of_one_host_are_distinguished(read, url, named):
     cloud = OpenStackCloud(read(PASSWORD.replace("http://127.0.0.1:9/v3", "http://c/identity/v3")))
     assert cloud.asked("placement", ConnectionError(f"Unable to establish connection to {url}: refused")) == named

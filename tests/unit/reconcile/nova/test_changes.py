@@ -42,7 +42,7 @@ def test_changes_are_compared_without_a_list_of_everything(site: NovaSite, cloud
     assert cloud.requests.count("os-services") == before
 
 
-def test_lists_that_no_event_told_are_empty_if_the_server_has_none(site: NovaSite, cloud: FakeOpenStack):
+def test_lists_that_no_event_reported_are_empty_if_the_server_has_none(site: NovaSite, cloud: FakeOpenStack):
     first = next(iter(cloud.inventory.servers))
     cloud.inventory.update_server(first, addresses=(), tags=())
     site.write(Upsert("instance", first, Version("1"), by_facet("instance", state="error")))

@@ -204,7 +204,7 @@ def test_a_dry_run_tells_and_writes_nothing(site: NovaSite, cloud: FakeOpenStack
     assert read_inventory(site.store.database, "nova") is None
 
 
-def test_an_observed_kind_is_told_and_not_written(site: NovaSite, cloud: FakeOpenStack):
+def test_an_observed_kind_is_reported_and_not_written(site: NovaSite, cloud: FakeOpenStack):
     site.conf.set_override("policy", {"instance": "observe"}, group="reconcile")
     site.reconcile()
     assert list(site.model.all("instance")) == []

@@ -132,7 +132,7 @@ SETTINGS = settings(max_examples=6, deadline=None, derandomize=True, suppress_he
 
 @SETTINGS
 @given(seed=st.integers(0, 10_000), steps=STEPS, shuffled=st.booleans())
-def test_what_events_told_during_the_listing_is_never_undone(seed, steps, shuffled):
+def test_what_events_reported_during_the_listing_is_never_undone(seed, steps, shuffled):
     with tempfile.TemporaryDirectory() as folder:
         life = Life(Path(folder), seed, shuffled=shuffled)
         try:

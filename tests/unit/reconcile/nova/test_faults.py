@@ -93,7 +93,7 @@ def test_a_request_that_is_never_answered_ends_by_its_timeout(filled: NovaSite, 
     assert healed(filled, cloud)
 
 
-def test_a_pause_that_a_rate_limit_asks_for_is_kept(filled: NovaSite, cloud: FakeOpenStack):
+def test_the_run_pauses_as_long_as_a_rate_limit_asks(filled: NovaSite, cloud: FakeOpenStack):
     cloud.fail(too_many_requests(7), path=SERVERS, after=1)
     report = filled.reconcile()
     assert (report.complete, filled.waits) == (True, [7.0])

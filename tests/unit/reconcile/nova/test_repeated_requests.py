@@ -90,7 +90,7 @@ def test_a_service_that_stays_away_costs_a_run_a_few_growing_pauses(site: NovaSi
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
-def test_the_pause_that_a_service_asks_for_is_kept(site: NovaSite, cloud: FakeOpenStack, status):
+def test_the_client_pauses_as_long_as_a_service_asks(site: NovaSite, cloud: FakeOpenStack, status):
     client = site.cloud_account.client(time.monotonic() + deadline(120))
     cloud.fail(Answer(ApiError(status, "later", {"Retry-After": "7"})), path="/servers/detail", count=2)
     get(client)

@@ -640,7 +640,7 @@ def test_a_position_of_before_epochs_adopts_the_first_one_that_the_region_tells(
     assert read_cursor(following.cursor()).epoch == "e1"
 
 
-def test_a_region_that_goes_back_after_it_told_its_first_epoch_is_listed_as_newer() -> None:
+def test_a_region_that_goes_back_after_it_reported_its_first_epoch_is_listed_as_newer() -> None:
     region = FakeRegion()
     region.epoch = "e1"
     region.write("a", "b")

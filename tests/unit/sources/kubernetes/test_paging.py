@@ -150,7 +150,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("item", BAD.values(), ids=BAD)
-def test_an_object_that_is_not_as_it_should_be_is_told_as_ever_and_spoils_only_itself(item: Any) -> None:
+def test_a_malformed_object_gives_the_same_event_as_untyped_decoding_and_spoils_only_itself(item: Any) -> None:
     bodies = [page(pod(1), item, pod(2), token="more"), page(pod(3))]
     one_go, each = Cluster(bodies), Cluster(bodies, untyped(KNOWN["pods"]))
     assert [as_kept(event) for event in one_go.events] == [as_kept(event) for event in each.events]
@@ -163,7 +163,7 @@ def test_an_object_that_is_not_as_it_should_be_is_told_as_ever_and_spoils_only_i
         assert one_go.model.get("pod", entity_id) == each.model.get("pod", entity_id)
 
 
-def test_what_the_handler_refuses_is_kept_with_its_whole_text() -> None:
+def test_what_the_handler_refuses_is_stored_with_its_whole_text() -> None:
     refused = pod(2) | {"status": {"containerStatuses": [{"restartCount": 2**62}] * 2}, "unknown": "to all"}
     cluster = Cluster([page(pod(1), refused, pod(3))])
     assert isinstance(cluster.events[1].data, PartialPayload)

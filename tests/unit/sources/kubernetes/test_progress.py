@@ -76,7 +76,7 @@ def test_a_failure_at_the_moment_of_the_clusters_return_is_not_the_resources_own
     assert len(caplog.messages) == 1
 
 
-def test_a_failure_after_a_watch_that_lasted_begins_anew(
+def test_a_failure_after_a_watch_that_lasted_is_a_new_one(
     failing: SyncProgress, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     failing.enter(Phase.FAILING, "refused")

@@ -65,7 +65,7 @@ def test_a_proxy_url_counts_whatever_the_environment_says(tmp_path, monkeypatch)
         assert proxy.passed
 
 
-def test_a_proxy_that_is_away_or_refuses_is_told_without_the_password(tmp_path, caplog):
+def test_a_proxy_that_is_away_or_refuses_is_reported_without_the_password(tmp_path, caplog):
     with ConnectProxy("other", "other") as proxy:
         for port, message in ((proxy.port, "407"), (1, "Connection refused")):
             url = f"http://me:s3cret@127.0.0.1:{port}"

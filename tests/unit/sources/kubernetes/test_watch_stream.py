@@ -61,7 +61,7 @@ TEXTS = st.text(max_size=6) | st.sampled_from(['"', "\\", '","uid":"x', "é", "\
 
 @pytest.mark.slow
 @given(st.dictionaries(st.sampled_from([*NAMES, "generation"]), TEXTS), st.booleans(), st.booleans())
-def test_whatever_stands_in_the_fields_is_told_as_it_stands(
+def test_metadata_with_any_content_is_read_as_a_decoder_reads_it(
     metadata: dict[str, str], written: bool, spaced: bool
 ) -> None:
     ordered = {name: metadata[name] for name in NAMES if name in metadata} if written else metadata

@@ -232,7 +232,7 @@ def test_a_message_whose_deliveries_lost_connections_explain_is_not_isolated(pul
     assert pulled.take() == [1]
 
 
-def test_a_request_that_brings_nothing_because_a_message_is_too_large_is_followed_by_one_for_more(
+def test_a_request_that_brings_nothing_because_of_a_large_message_is_followed_by_a_larger_one(
     pulled: Pulled,
 ) -> None:
     assert [request["max_bytes"] for request in pulled.line.requests] == [8_388_608] * 2

@@ -68,7 +68,7 @@ def test_a_fault_keeps_to_its_path_verb_condition_and_turn(server: KubernetesSer
     assert [api("GET", "/version").status for _ in range(5)] == [200, 403, 200, 403, 200]
 
 
-def test_a_fault_for_ever_ends_when_told(server: KubernetesServer, api: Client) -> None:
+def test_a_fault_without_a_count_lasts_until_it_is_stopped(server: KubernetesServer, api: Client) -> None:
     fault = server.fail(internal_error(), count=None)
     assert {api("GET", PODS).status for _ in range(5)} == {500}
     fault.stop()

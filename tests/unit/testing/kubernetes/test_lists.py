@@ -47,7 +47,7 @@ def test_a_page_that_has_expired_is_gone(server: KubernetesServer, api: Client, 
     assert (answer.status, answer.json["reason"]) == (410, "Expired")
 
 
-def test_a_continue_token_of_somebody_else_is_refused(api: Client) -> None:
+def test_a_continue_token_of_another_origin_is_refused(api: Client) -> None:
     assert api("GET", PODS, limit=1, continue_="nonsense").status == 400
 
 
