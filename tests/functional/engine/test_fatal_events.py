@@ -189,8 +189,7 @@ def test_whatever_a_handler_raises_does_not_end_a_replay_and_sigint_does(site: I
     assert len(quarantined(site)) == len(EXCEPTIONS)
 
 
-# prose: the security page names this test
-def test_a_jetstream_message_that_ends_the_process_is_quarantined_and_its_neighbours_are_applied(
+def test_a_jetstream_message_that_ends_the_process_is_quarantined_and_others_are_applied(
     site: Installation, own_nats: Server
 ) -> None:
     site.options |= {

@@ -265,8 +265,7 @@ def test_a_copy_is_forgotten_also_after_a_request_that_failed(store: Store) -> N
     past.close()
 
 
-# prose: the security page names this test
-def test_few_requests_read_the_past_at_one_time_and_none_waits_for_ever(
+def test_few_requests_read_the_past_at_one_time_and_none_waits_indefinitely(
     store: Store, past: PastModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(past_models, "_WAIT_SECONDS", 0.1)
