@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
 from oslo_config import cfg
@@ -78,19 +78,20 @@ class PluginGroup(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
-class Running(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a worker process of ``watcher-sync-outlet``, made after the fork."""
+class OutletWorker(Protocol):
+    """The work of one process of ``watcher-sync-outlet``; its method ``reload``, if any, is called after a SIGHUP."""
 
-    start: Callable[[], None]
-    """Begins to work, and returns at once."""
-    stop: Callable[[float], None]
-    """Returns when all has ended, or after so many seconds."""
-    collector: Collector
-    """The metrics on the monitoring port."""
-    is_alive: Callable[[], bool]
-    """Whether the process works: the answer of ``/healthz``."""
-    reload: Callable[[], None] = lambda: None
-    """Uses changed files after a SIGHUP."""
+    def start(self) -> None:
+        """Begin to work; returns at once."""
+
+    def stop(self, timeout: float) -> None:
+        """Return when all has ended, or after so many seconds."""
+
+    def is_alive(self) -> bool:
+        """Whether the process works: the answer of ``/healthz``. Any thread may call it."""
+
+    def collector(self) -> Collector:
+        """The metrics on the monitoring port."""
 
 
 class OutletProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,12 +105,12 @@ class OutletProcess(msgspec.Struct, frozen=True, kw_only=True):
     """The number of processes; 0: it is not enabled."""
     check: Callable[[cfg.ConfigOpts], None]
     """Raises :class:`~watcher_sync.exceptions.ConfigError` if an option cannot work."""
-    assemble: Callable[[cfg.ConfigOpts], Running]
-    """Makes its parts, in the worker."""
-    monitoring: str
-    """The option with the port of ``/healthz`` and ``/metrics``, such as ``[outlets] monitoring_port``."""
-    ports: Sequence[int] = ()
-    """The monitoring ports of the workers; none: they have none."""
+    assemble: Callable[[cfg.ConfigOpts], OutletWorker]
+    """Makes the work, after the fork."""
+    section: str
+    """Its option ``monitoring_port`` is the port of ``/healthz`` and ``/metrics`` of the first worker; 0: none."""
+    ports: Mapping[str, int] = {}
+    """Option -> another port on which it listens."""
 
 
 class Examined(msgspec.Struct):

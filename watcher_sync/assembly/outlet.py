@@ -11,17 +11,15 @@ import uuid
 from oslo_config import cfg
 
 from watcher_sync.assembly.store import open_store_of_server
-from watcher_sync.conf import files, outlet_watch, outlet_webhook
-from watcher_sync.exceptions import ConfigError
+from watcher_sync.conf import files, outlet_webhook
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.webhooks.deliveries import Clock
+from watcher_sync.webhooks.metrics import WebhookCollector
 from watcher_sync.webhooks.secrets import SecretBox
 from watcher_sync.webhooks.sender import Sender
 from watcher_sync.webhooks.shards import ShardLeases
 from watcher_sync.webhooks.worker import WebhookWorker
-
-_MAX_PORT = 65_535
 
 _BUSY_SECONDS = 0.2
 """The pause of the reader under load. Each round writes, and on SQLite a write keeps the engine waiting."""
@@ -46,6 +44,14 @@ class WebhookOutlet:
         self._reader.stop()
         self.store.dispose()
 
+    def is_alive(self) -> bool:
+        """Whether the worker's thread runs."""
+        return self.worker.is_alive()
+
+    def collector(self) -> WebhookCollector:
+        """The metrics of the worker."""
+        return WebhookCollector(self.worker.stats)
+
 
 def check(conf: cfg.ConfigOpts) -> None:
     """Check the options of ``[outlet_webhook]``.
@@ -56,29 +62,6 @@ def check(conf: cfg.ConfigOpts) -> None:
     outlet_webhook.parsed_networks(settings.allowed_networks)
     SecretBox(settings.secret_keys)
     _ssl_context(conf)
-    monitoring_ports(conf)
-
-
-def monitoring_ports(conf: cfg.ConfigOpts) -> range:
-    """The ports on which the workers serve their health and metrics; empty if they do not.
-
-    :raises ConfigError: a port is above 65535, or is another port of this configuration.
-    """
-    settings = conf.outlet_webhook
-    if not settings.monitoring_port:
-        return range(0)
-    ports = range(settings.monitoring_port, settings.monitoring_port + settings.workers)
-    options = "[outlet_webhook] monitoring_port, workers"
-    if ports[-1] > _MAX_PORT:
-        raise ConfigError(f"{options}: the ports of {len(ports)} workers end at {ports[-1]}, above {_MAX_PORT}")
-    others = [("[monitoring] port", conf.monitoring.port), ("[api] port", conf.api.port)]
-    if outlet_watch.is_enabled(conf):
-        watch = conf.outlet_watch
-        others += [("[outlet_watch] port", watch.port), ("[outlet_watch] monitoring_port", watch.monitoring_port)]
-    for name, port in others:
-        if port in ports:
-            raise ConfigError(f"{options}: {port} is also {name}")
-    return ports
 
 
 def assemble(conf: cfg.ConfigOpts) -> WebhookOutlet:

@@ -14,6 +14,7 @@ from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.watch import options
 from watcher_sync.watch.callers import make_authenticator
+from watcher_sync.watch.metrics import WatchCollector
 from watcher_sync.watch.stored import stored_of
 from watcher_sync.watch.tls import Certificates
 from watcher_sync.watch.worker import WatchWorker
@@ -42,6 +43,14 @@ class WatchOutlet:
         self.worker.stop(timeout)
         self._reader.stop()
         self.store.dispose()
+
+    def is_alive(self) -> bool:
+        """Whether it serves."""
+        return self.worker.is_serving()
+
+    def collector(self) -> WatchCollector:
+        """The metrics of the streams."""
+        return WatchCollector(self.worker.stats)
 
     def reload(self) -> None:
         """Use the certificates that the files have now, for new connections."""

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The work of ``watcher-sync-outlet``: it hands the changes of the journal on to subscribers.
 
-Before the fork the master waits for the database, and checks the configuration and the schema. Then
-``[outlet_webhook] workers`` processes deliver webhooks. They share the subscriptions with the workers of other
-machines. One further process publishes on logs, and one serves the watch stream, if they are enabled. The
-latter alone imports gRPC, whose threads do not outlast a fork.
+The extensions bring the processes, such as those that deliver webhooks, publish on logs, and serve the watch stream.
+Before the fork the master waits for the database, and checks the configuration and the schema. It imports nothing that
+does not outlast a fork, such as gRPC.
 
 * SIGTERM: the workers finish the attempts under way, and give their subscriptions to the others. The streams end, and
   their clients resume elsewhere.
@@ -13,10 +12,9 @@ latter alone imports gRPC, whose threads do not outlast a fork.
 
 from __future__ import annotations
 
-import abc
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import cotyledon
 import msgspec
@@ -25,48 +23,37 @@ from oslo_config import cfg
 from prometheus_client import make_wsgi_app
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from watcher_sync.assembly import log as logs
-from watcher_sync.assembly import outlet as webhooks
 from watcher_sync.assembly import process
 from watcher_sync.assembly.store import open_store
-from watcher_sync.conf import outlet_watch
 from watcher_sync.engine.monitoring_http import MonitoringServer, check_ports
+from watcher_sync.engine.services import Reloadable
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.log.metrics import LogCollector
-from watcher_sync.webhooks.metrics import WebhookCollector
+from watcher_sync.extension import OutletProcess, gather
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 _STOP_SECONDS = 10
+_MAX_PORT = 65_535
 
 
-class _Outlet(Protocol):
-    def start(self) -> None: ...
+class _Service(cotyledon.Service):
+    """A process with the work of an outlet, and its monitoring port."""
 
-    def stop(self, timeout: float) -> None: ...
-
-
-@runtime_checkable
-class _Reloadable(Protocol):
-    def reload(self) -> None: ...
-
-
-class _OutletService(cotyledon.Service, abc.ABC):
-    """A process with an outlet and its monitoring port."""
-
-    def __init__(self, worker_id: WorkerId, conf: cfg.ConfigOpts, started_at: float) -> None:
+    def __init__(self, worker_id: WorkerId, conf: cfg.ConfigOpts, started_at: float, kind: OutletProcess) -> None:
         super().__init__(worker_id)
         process.accept_signals()
         process.reload_if_written(conf, started_at)
         self._conf = conf
         self._started = threading.Event()
-        self._outlet, self._monitoring = self._assemble(conf, worker_id)
-
-    @abc.abstractmethod
-    def _assemble(self, conf: cfg.ConfigOpts, worker_id: WorkerId) -> tuple[_Outlet, MonitoringServer]:
-        """Make the outlet and its monitoring server; neither runs yet."""
+        self._worker = kind.assemble(conf)
+        application = make_monitoring(self._worker.collector(), self._worker.is_alive)
+        port = conf[kind.section].monitoring_port
+        self._monitoring = MonitoringServer(conf, application, port and port + worker_id)
 
     def run(self) -> None:
         """Begin to deliver or to serve."""
-        self._outlet.start()
+        self._worker.start()
         self._monitoring.start()
         self._started.set()
 
@@ -74,65 +61,33 @@ class _OutletService(cotyledon.Service, abc.ABC):
         """Finish the attempts under way, or end the streams, and stop."""
         # Another thread runs the start. A signal may come before it.
         self._started.wait(_STOP_SECONDS)
-        self._outlet.stop(_STOP_SECONDS)
+        self._worker.stop(_STOP_SECONDS)
         self._monitoring.stop()
 
     def reload(self) -> None:
         """Apply all changed mutable options, and certificates where there are any, or none if a file is wrong."""
-        if process.reload(self._conf, _check) is not None and isinstance(self._outlet, _Reloadable):
-            self._outlet.reload()
+        if process.reload(self._conf, check) is not None and isinstance(self._worker, Reloadable):
+            self._worker.reload()
 
 
-class WebhookService(_OutletService):
-    """A worker process that delivers webhooks."""
+def check(conf: cfg.ConfigOpts) -> None:
+    """Check the options of all enabled processes.
 
-    name = "watcher-sync-outlet"
-
-    def _assemble(self, conf: cfg.ConfigOpts, worker_id: WorkerId) -> tuple[_Outlet, MonitoringServer]:
-        outlet = webhooks.assemble(conf)
-        application = make_monitoring(WebhookCollector(outlet.worker.stats), outlet.worker.is_alive)
-        port = conf.outlet_webhook.monitoring_port
-        return outlet, MonitoringServer(conf, application, port and port + worker_id)
-
-
-class LogService(_OutletService):
-    """The process that publishes the journal on logs."""
-
-    name = "watcher-sync-outlet-log"
-
-    def _assemble(self, conf: cfg.ConfigOpts, worker_id: WorkerId) -> tuple[_Outlet, MonitoringServer]:
-        worker = logs.assemble(conf)
-        application = make_monitoring(LogCollector(worker.stats, worker.head), worker.is_alive)
-        return worker, MonitoringServer(conf, application, conf.outlets.monitoring_port)
-
-
-class WatchStreamService(_OutletService):
-    """The process that serves the watch stream."""
-
-    name = "watcher-sync-outlet-watch"
-
-    def _assemble(self, conf: cfg.ConfigOpts, worker_id: WorkerId) -> tuple[_Outlet, MonitoringServer]:
-        # Imported here: gRPC must not be imported before the fork.
-        from watcher_sync.assembly import watch
-        from watcher_sync.watch.metrics import WatchCollector
-
-        outlet = watch.assemble(conf)
-        application = make_monitoring(WatchCollector(outlet.worker.stats), outlet.worker.is_serving)
-        return outlet, MonitoringServer(conf, application, conf.outlet_watch.monitoring_port)
-
-
-def _check(conf: cfg.ConfigOpts) -> None:
-    """:raises ConfigError: an option cannot work."""
-    if conf.outlet_webhook.enabled:
-        webhooks.check(conf)
-    logs.check(conf)
-    if outlet_watch.is_enabled(conf):
-        # Imported here: they import the REST API, which an outlet of webhooks does not use.
-        from watcher_sync.assembly import api
-        from watcher_sync.watch import options
-
-        options.check(conf)
-        api.check_policy(conf)
+    :raises ConfigError: one cannot work.
+    """
+    kinds = _enabled(conf)
+    for kind in kinds:
+        kind.check(conf)
+    ours: list[tuple[str, int]] = []
+    for kind in kinds:
+        ports, options = _monitoring_ports(conf, kind)
+        if ports and ports[-1] > _MAX_PORT:
+            raise ConfigError(f"{options}: the ports of {len(ports)} workers end at {ports[-1]}, above {_MAX_PORT}")
+        ours += [*kind.ports.items(), *((options, port) for port in ports)]
+    others = [("[monitoring] port", conf.monitoring.port), ("[api] port", conf.api.port), *ours]
+    for options, port in ours:
+        if twice := [name for name, other in others if other == port and name != options]:
+            raise ConfigError(f"{options}: {port} is also {twice[0]}")
 
 
 def main(conf: cfg.ConfigOpts, started_at: float) -> int:
@@ -140,32 +95,32 @@ def main(conf: cfg.ConfigOpts, started_at: float) -> int:
 
     :param started_at: time of the start, in seconds since the epoch.
     """
-    has_watch = outlet_watch.is_enabled(conf)
-    if not conf.outlet_webhook.enabled and not has_watch and not conf.outlets.enabled:
-        raise ConfigError(
-            "there is nothing to do: [outlet_webhook] and [outlet_watch] are not enabled, and [outlets] names none"
-        )
-    _check(conf)
+    kinds = _enabled(conf)
+    if not kinds:
+        options = ", ".join(kind.enabled_by for kind in gather(lambda each: each.outlet_processes(conf)))
+        raise ConfigError(f"there is nothing to do: set one of {options}")
+    check(conf)
     process.when_the_database_answers(conf, lambda: open_store(conf)).dispose()
-    if conf.outlet_webhook.enabled:
-        check_ports(conf, webhooks.monitoring_ports(conf), "[outlet_webhook] monitoring_port, workers")
-    if has_watch and conf.outlet_watch.monitoring_port:
-        check_ports(conf, [conf.outlet_watch.monitoring_port], "[outlet_watch] monitoring_port")
-    if conf.outlets.enabled and conf.outlets.monitoring_port:
-        check_ports(conf, [conf.outlets.monitoring_port], "[outlets] monitoring_port")
+    for kind in kinds:
+        check_ports(conf, *_monitoring_ports(conf, kind))
     manager = process.make_manager(_STOP_SECONDS + 5)
-    if conf.outlet_webhook.enabled:
-        manager.add(WebhookService, workers=conf.outlet_webhook.workers, args=(conf, started_at))
-    if conf.outlets.enabled:
-        manager.add(LogService, workers=1, args=(conf, started_at))
-    if has_watch:
-        manager.add(WatchStreamService, workers=1, args=(conf, started_at))
+    for kind in kinds:
+        service = type("OutletService", (_Service,), {"name": kind.name})
+        manager.add(service, workers=kind.workers, args=(conf, started_at, kind))
     process.run_workers(manager)
     return 0
 
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+def _enabled(conf: cfg.ConfigOpts) -> list[OutletProcess]:
+    return [kind for kind in gather(lambda each: each.outlet_processes(conf)) if kind.workers]
+
+
+def _monitoring_ports(conf: cfg.ConfigOpts, kind: OutletProcess) -> tuple[range, str]:
+    """The ports of ``/healthz`` and ``/metrics`` of the workers, and the options that give them."""
+    first, options = conf[kind.section].monitoring_port, f"[{kind.section}] monitoring_port"
+    if "workers" in conf[kind.section]:
+        options += ", workers"
+    return range(first, first + kind.workers if first else 0), options
 
 
 def make_monitoring(collector: Collector, is_alive: Callable[[], bool]) -> WSGIApplication:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from watcher_sync.log.metrics import OutletStats
+from watcher_sync.log.metrics import LogCollector
 from watcher_sync.log.publisher import OutletPublisher
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
@@ -19,11 +19,6 @@ class LogWorker:
         self._store = store
         self._reader = reader
         self._publishers = publishers
-
-    @property
-    def stats(self) -> list[OutletStats]:
-        """What each publisher did."""
-        return [each.stats for each in self._publishers]
 
     def start(self) -> None:
         """Start the threads; returns at once."""
@@ -48,3 +43,7 @@ class LogWorker:
     def head(self) -> int:
         """The seq of the last change that the process knows."""
         return max(0, self._reader.seen())
+
+    def collector(self) -> LogCollector:
+        """The metrics of the publishers."""
+        return LogCollector([each.stats for each in self._publishers], self.head)

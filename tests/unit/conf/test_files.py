@@ -67,15 +67,15 @@ USES: dict[str, tuple[Start, str]] = {
     "source_federation_log": (start_engine, source("federation_log", NATS)),
     "source_kubernetes": (start_engine, source("kubernetes", "")),
     "outlet_nats_jetstream": (
-        outlet_services._check,
+        outlet_services.check,
         f"[outlets]\nenabled = nats_jetstream\n[outlet_nats_jetstream]\ndriver = nats_jetstream\n{NATS}",
     ),
-    "outlet_webhook": (outlet_services._check, "[outlet_webhook]\n"),
-    "outlet_watch": (outlet_services._check, WATCH),
-    "outlet_watch.jwt_key_files": (outlet_services._check, JWT),
+    "outlet_webhook": (outlet_services.check, "[outlet_webhook]\n"),
+    "outlet_watch": (outlet_services.check, WATCH),
+    "outlet_watch.jwt_key_files": (outlet_services.check, JWT),
     "api.audit_map_file": (api.assemble, "[api]\nauth_strategy = noauth\naudit = true\n"),
     "oslo_policy": (api.assemble, f"{KEYSTONE}[oslo_policy]\n"),
-    "oslo_policy.policy_dirs": (outlet_services._check, f"{WATCH}[oslo_policy]\n"),
+    "oslo_policy.policy_dirs": (outlet_services.check, f"{WATCH}[oslo_policy]\n"),
     "keystone_authtoken": (api.assemble, KEYSTONE),
     "oslo_messaging_rabbit": (start_engine, source("rabbitmq", RABBIT)),
     "oslo_messaging_kafka": (start_engine, source("oslo_messaging", KAFKA)),
@@ -229,7 +229,7 @@ def test_a_capacity_file_that_is_unusable_is_named_at_each_run(fault, tmp_path) 
 def test_a_key_of_another_certificate_is_named(run, pair, tmp_path) -> None:
     key = tmp_path / "other.pem"
     trustme.CA().issue_cert("127.0.0.1").private_key_pem.write_to_path(key)
-    status, lines = run(outlet_services._check, f"{WATCH}tls_cert = {pair[0]}\ntls_key = {key}\n")
+    status, lines = run(outlet_services.check, f"{WATCH}tls_cert = {pair[0]}\ntls_key = {key}\n")
     assert status == 2
     assert lines == [f"error: [outlet_watch] tls_key: {key}: it has another key for tls_cert = {pair[0]}"]
 

@@ -143,11 +143,11 @@ def test_the_outlet_and_the_upgrade_check_name_a_mistake_of_the_policy(conf, wri
     conf.set_override("enabled", False, group="outlet_webhook")
     mistake = f"[oslo_policy] policy_file: {file}: there is no rule 'quarantine:shwo'; did you mean 'quarantine:show'?"
     with pytest.raises(ConfigError, match=re.escape(mistake)):
-        outlet_services._check(conf)
+        outlet_services.check(conf)
     found = upgrade.Checks(conf).policy()
     assert (found.code, found.details) == (Code.FAILURE, mistake)
     written("quarantine:show: '!'\n")
-    outlet_services._check(conf)
+    outlet_services.check(conf)
     assert upgrade.Checks(conf).policy().code == Code.SUCCESS
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from watcher_sync.extension import Api, Extension, PluginGroup
+from watcher_sync.extension import Api, Extension, OutletProcess, PluginGroup
 
 if TYPE_CHECKING:
     from watcher_sync.api.http.openapi import Route
@@ -32,3 +32,18 @@ class LogExtension(Extension):
         from watcher_sync.log.api import outlets, schemas
 
         return [*outlets.routes(api.service), *schemas.routes(api.service)]
+
+    def outlet_processes(self, conf: cfg.ConfigOpts) -> Iterable[OutletProcess]:
+        from watcher_sync.assembly import log
+        from watcher_sync.conf import outlets
+
+        return [
+            OutletProcess(
+                name="watcher-sync-outlet-log",
+                enabled_by="[outlets] enabled",
+                workers=1 if conf.outlets.enabled else 0,
+                check=log.check,
+                assemble=log.assemble,
+                section=outlets.GROUP,
+            )
+        ]

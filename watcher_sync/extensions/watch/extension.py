@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from watcher_sync.extension import Api, Extension
+from watcher_sync.extension import Api, Extension, OutletProcess, OutletWorker
 
 if TYPE_CHECKING:
     from watcher_sync.api.http.openapi import Route
@@ -26,3 +26,35 @@ class WatchExtension(Extension):
         from watcher_sync.watch.api import events, resources
 
         return [*events.routes(api.service), *resources.routes(api.service)]
+
+    def outlet_processes(self, conf: cfg.ConfigOpts) -> Iterable[OutletProcess]:
+        from watcher_sync.conf import outlet_watch
+
+        return [
+            OutletProcess(
+                name="watcher-sync-outlet-watch",
+                enabled_by="[outlet_watch] enabled",
+                workers=1 if outlet_watch.is_enabled(conf) else 0,
+                check=_check,
+                assemble=_assemble,
+                section=outlet_watch.GROUP,
+                ports={"[outlet_watch] port": conf.outlet_watch.port},
+            )
+        ]
+
+
+def _check(conf: cfg.ConfigOpts) -> None:
+    """:raises ConfigError: an option or the policy cannot work."""
+    # Imported here: they import the REST API, which an outlet of webhooks does not use.
+    from watcher_sync.assembly import api
+    from watcher_sync.watch import options
+
+    options.check(conf)
+    api.check_policy(conf)
+
+
+def _assemble(conf: cfg.ConfigOpts) -> OutletWorker:
+    # Imported here: gRPC must not be imported before the fork.
+    from watcher_sync.assembly import watch
+
+    return watch.assemble(conf)

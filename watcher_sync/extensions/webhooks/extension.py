@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from watcher_sync.extension import Api, Extension
+from watcher_sync.extension import Api, Extension, OutletProcess
 
 if TYPE_CHECKING:
     from watcher_sync.api.http.openapi import Route
@@ -26,3 +26,18 @@ class WebhookExtension(Extension):
         from watcher_sync.webhooks.api import subscriptions
 
         return subscriptions.routes(api.service)
+
+    def outlet_processes(self, conf: cfg.ConfigOpts) -> Iterable[OutletProcess]:
+        from watcher_sync.assembly import outlet
+        from watcher_sync.conf import outlet_webhook
+
+        return [
+            OutletProcess(
+                name="watcher-sync-outlet",
+                enabled_by="[outlet_webhook] enabled",
+                workers=conf.outlet_webhook.workers if conf.outlet_webhook.enabled else 0,
+                check=outlet.check,
+                assemble=outlet.assemble,
+                section=outlet_webhook.GROUP,
+            )
+        ]
