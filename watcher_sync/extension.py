@@ -64,6 +64,20 @@ class Api(msgspec.Struct, frozen=True, kw_only=True):
     """Wakes the streams of this process when the journal grows."""
 
 
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """A command of ``watcher-sync-manage``."""
+
+    name: str
+    work: str
+    """The function that runs it, as ``package.module:function``.
+
+    It gets the configuration, whose ``command`` has the arguments, and returns None or an exit status.
+    """
+    text: str
+    """The help."""
+    add_arguments: Callable[[argparse.ArgumentParser], object] = lambda _parser: None
+
+
 class PluginGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A group of entry points whose plugins have a section of the configuration each."""
 
@@ -185,13 +199,9 @@ class Extension:
         """Titles and functions of checks for ``watcher-sync-status upgrade check``."""
         return ()
 
-    def add_commands(self, add: Callable[[str, str, str], argparse.ArgumentParser]) -> None:
-        """Add commands to ``watcher-sync-manage``.
-
-        :param add: takes the name of a command, the function that runs it as ``package.module:name``, and a text of
-            help; returns the parser for its arguments. The function gets the configuration, whose ``command`` has the
-            arguments, and returns None or an exit status.
-        """
+    def commands(self) -> Iterable[Command]:
+        """Commands of ``watcher-sync-manage``."""
+        return ()
 
 
 @functools.cache

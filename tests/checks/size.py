@@ -46,7 +46,7 @@ _ROOMS: Final = (
     (r"api/entities/(?:service_type_instances|provider_bindings)\.py", "dcm"),
     (r"(?:sources|handlers)/federation/.*|reconcile/federation\.py", "federation"),
     (r"webhooks/.*|model/onap/.*|wire/(?:webhook_messages|standard_webhooks)\.py", "webhooks"),
-    (r"assembly/outlet\.py|cmd/secrets\.py|conf/outlet_webhook\.py", "webhooks"),
+    (r"assembly/outlet\.py|conf/outlet_webhook\.py", "webhooks"),
     (r"watch/.*|(?:model|wire)/watch/.*|assembly/watch\.py|conf/outlet_watch\.py", "watch"),
     (r"log/.*|assembly/log\.py|conf/outlets\.py", "log"),
 )

@@ -14,7 +14,6 @@
 ``reconciling``      ``watcher-sync-manage``: the comparison with the live systems
 ``repairs``          What an operator repairs by hand: the position of a source, and what a removed source left
 ``scaffold``         ``watcher-sync-manage``: the beginning of a plugin
-``secrets``          ``watcher-sync-manage``: the keys of subscriptions
 ``start``            The entry points of the client and of the services, which set up signals first
 ``status``           The executable ``watcher-sync-status``
 """

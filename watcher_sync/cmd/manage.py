@@ -16,6 +16,7 @@ from oslo_config import cfg
 from watcher_sync.assembly import process
 from watcher_sync.cmd.start import accept_interrupt
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.extension import gather
 
 
 def main() -> None:
@@ -30,7 +31,7 @@ def _main(argv: list[str]) -> int:
     conf = process.make_conf(argv, prog="watcher-sync-manage", cli_opts=[command], log_to_stderr_only_warnings=True)
     if conf.command.name is None:
         raise ConfigError("no command given; see watcher-sync-manage --help")
-    status: int | None = pkgutil.resolve_name(f"watcher_sync.cmd.{conf.command.work}")(conf)
+    status: int | None = pkgutil.resolve_name(conf.command.work)(conf)
     return status or 0
 
 
@@ -40,10 +41,13 @@ def add_commands(commands: Any) -> None:
     :param commands: the subparsers of :mod:`argparse`.
     """
 
-    def add(name: str, work: str, text: str) -> argparse.ArgumentParser:
+    def add_command(name: str, work: str, text: str) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
         parser.set_defaults(work=work)
         return parser
+
+    def add(name: str, work: str, text: str) -> argparse.ArgumentParser:
+        return add_command(name, f"{__package__}.{work}", text)
 
     sync = add("db_sync", "database:db_sync", "Create or upgrade the database schema. It only adds.")
     sync.add_argument("--revision", default="head", help="target revision (default: head)")
@@ -106,15 +110,6 @@ def add_commands(commands: Any) -> None:
     entity.add_argument("--facet", help="reset: this facet only (default: all facets that events write)")
     entity.add_argument("id", metavar="ID", help="the entity's id")
 
-    subscription = add(
-        "subscription", "secrets:subscription", "Manage the keys that encrypt the secrets of subscriptions."
-    )
-    subscription.add_argument(
-        "action",
-        choices=["key", "reencrypt"],
-        help="key: print a new key for [outlet_webhook] secret_keys; reencrypt: encrypt all secrets with the first key",
-    )
-
     source = add(
         "source", "repairs:rewind_source", "Set the position from which a source reads when its engine starts."
     )
@@ -147,6 +142,8 @@ def add_commands(commands: Any) -> None:
     plugin.add_argument("action", choices=["scaffold"], help="scaffold: write a package with a handler and a kind")
     plugin.add_argument("name_of_plugin", metavar="NAME", help="the name of the distribution")
     plugin.add_argument("--directory", metavar="DIR", help="the new folder (default: NAME)")
+    for command in gather(lambda extension: extension.commands()):
+        command.add_arguments(add_command(command.name, command.work, command.text))
 
 
 def _add_format(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Subscriptions and their deliveries.
 
+``command``    ``watcher-sync-manage subscription``
 ``extension``  What the core asks of it
 """

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from watcher_sync.extension import Api, Extension, OutletProcess
+from watcher_sync.extension import Api, Command, Extension, OutletProcess
 
 if TYPE_CHECKING:
     from watcher_sync.api.http.openapi import Route
@@ -41,3 +42,21 @@ class WebhookExtension(Extension):
                 section=outlet_webhook.GROUP,
             )
         ]
+
+    def commands(self) -> Iterable[Command]:
+        return [
+            Command(
+                name="subscription",
+                work="watcher_sync.extensions.webhooks.command:subscription",
+                text="Manage the keys that encrypt the secrets of subscriptions.",
+                add_arguments=_add_arguments,
+            )
+        ]
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action",
+        choices=["key", "reencrypt"],
+        help="key: print a new key for [outlet_webhook] secret_keys; reencrypt: encrypt all secrets with the first key",
+    )
