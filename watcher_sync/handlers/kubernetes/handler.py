@@ -34,7 +34,8 @@ from watcher_sync.model.kubernetes import CustomObject, Pod, Workload
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.texts import for_people
 from watcher_sync.model.view import View
-from watcher_sync.wire.custom_kinds import CustomKind, NamedKind, title_of
+from watcher_sync.wire.custom_kinds import CustomKind, NamedKind
+from watcher_sync.wire.fields import title_of
 from watcher_sync.wire.kubernetes import (
     DaemonSetObject,
     Metadata,
