@@ -187,7 +187,7 @@ def routes(collection: Collection, writer: DirectWriter, operations: Operations,
     :param sync: syncs single instances; None: the API answers such a request with 503.
     """
     service, path = collection.service, f"/v1/{collection.kind.plural}"
-    vnf = WritableVnfInstance(operations, service.namespace_owner)
+    vnf = WritableVnfInstance(operations, service)
     vnf.quotas = Quotas.of(service.conf)
     return [
         (path, VnfInstanceList(collection, writer, vnf)),
