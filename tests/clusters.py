@@ -16,7 +16,7 @@ from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.conf import opts
-from watcher_sync.dispatch import Dispatcher, read_custom_kinds
+from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert
@@ -55,7 +55,7 @@ class Installation(Site):
             for option, value in options.items():
                 self.conf.set_override(option, value, group=group)
         handler = KubernetesHandler()
-        handler.custom_kinds = read_custom_kinds(self.conf)
+        handler.configure(self.conf)
         self.dispatcher = Dispatcher([("kubernetes", handler)])
 
     def context(self, view: Callable[[], View] | None = None) -> Context:

@@ -16,21 +16,18 @@ import fnmatch
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.conf.custom_kinds import kinds_of_clusters
-from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, PluginConflict, described, interrupts, text_of
 from watcher_sync.model.changes import Change
 from watcher_sync.model.scopes import DeclaresScopes, EntityScope
 from watcher_sync.model.view import View
 from watcher_sync.plugins import load_plugins, register_options
-from watcher_sync.wire.custom_kinds import NamedKind, parse_entries, split_name
 from watcher_sync.wire.limits import MAX_TEXT_CHARS
 
 LOG = logging.getLogger(__name__)
@@ -49,22 +46,6 @@ class Handles(Protocol):
     @property
     def events(self) -> Mapping[str, str | None]:
         """Event type or pattern -> name of the method."""
-
-
-@runtime_checkable
-class TakesNamespaces(Protocol):
-    """A handler that writes the project of a namespace."""
-
-    namespace_projects: Mapping[tuple[str, str], str]
-    """(cluster, namespace) -> project."""
-
-
-@runtime_checkable
-class TakesCustomKinds(Protocol):
-    """A handler that makes workloads and custom objects of kinds that options name."""
-
-    custom_kinds: Mapping[tuple[str, str], NamedKind]
-    """(cluster, title in lower case) -> the kind as the option ``resources`` or ``kinds`` names it."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -217,12 +198,11 @@ class Dispatcher:
 
 
 def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
-    """The table of all installed handler plugins, with their options registered.
+    """The table of all installed handler plugins, with their options registered and the configuration read.
 
     :raises PluginConflict: when two plugins claim the same event type, or have the same name.
-    :raises ConfigError: when an option of a source maps no namespace to a project, or names a kind that cannot work.
+    :raises ConfigError: when a handler refuses the configuration.
     """
-    projects, custom_kinds = namespace_projects(conf), read_custom_kinds(conf)
     failures: list[Failure] = []
 
     def failed(name: str, exc: BaseException) -> None:
@@ -236,41 +216,19 @@ def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
                 f"two packages install a handler named {extension.name!r}: "
                 f"{type(handlers[extension.name]).__module__} and {extension.plugin.__module__}"
             )
+        fatal: type[ConfigError] = PluginConflict
         try:
             handler = make_handler(extension.name, extension.plugin, conf)
-            if isinstance(handler, TakesNamespaces):
-                handler.namespace_projects = projects
-            if isinstance(handler, TakesCustomKinds):
-                handler.custom_kinds = custom_kinds
             Dispatcher([(extension.name, handler)])  # not used: raises if a method is missing
+            fatal = ConfigError  # a wrong option of its own group costs this handler alone
+            configure(handler, conf)
             handlers[extension.name] = handler
             failures.extend(Failure(*failure) for failure in getattr(handler, "failures", ()))
-        except PluginConflict:
-            raise
         except BaseException as exc:
-            if interrupts(exc):
+            if isinstance(exc, fatal) or interrupts(exc):
                 raise
             failed(extension.name, exc)
     return Dispatcher(handlers.items(), failures)
-
-
-def read_custom_kinds(conf: cfg.ConfigOpts) -> dict[tuple[str, str], NamedKind]:
-    """(cluster, title in lower case) -> the kind, of the enabled sources of the driver ``kubernetes``.
-
-    A resource that cannot be followed is left out here: its source says so.
-
-    :raises ConfigError: naming the option that is wrong.
-    """
-    found: dict[tuple[str, str], NamedKind] = {}
-    for source, cluster, resources, entries in kinds_of_clusters(conf):
-        split = filter(None, map(split_name, resources))
-        kinds = [NamedKind(group=group, version=version, kind=kind) for group, version, kind in split]
-        try:
-            kinds += parse_entries(entries)
-        except ValueError as exc:
-            raise ConfigError(f"[source_{source}] kinds: {exc}") from None
-        found |= {(cluster, kind.title.lower()): kind for kind in kinds}
-    return found
 
 
 def make_handler(name: str, plugin: Any, conf: cfg.ConfigOpts) -> Handles:
@@ -289,6 +247,14 @@ def make_handler(name: str, plugin: Any, conf: cfg.ConfigOpts) -> Handles:
     register_options(conf, options, group)
     handler = plugin(conf[group])
     return handler
+
+
+def configure(handler: Handles, conf: cfg.ConfigOpts) -> None:
+    """Pass the configuration to a handler that has the method ``configure``.
+
+    :raises ConfigError: the handler refuses the configuration.
+    """
+    getattr(handler, "configure", lambda _conf: None)(conf)
 
 
 def matches(event_type: str, patterns: Iterable[str]) -> bool:

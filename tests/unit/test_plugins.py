@@ -7,6 +7,7 @@ import asyncio
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from watcher_sync.assembly.sources import load_driver, source_makers
 from watcher_sync.cmd.start import accept_interrupt
 from watcher_sync.conf import opts
 from watcher_sync.conf.outlets import OUTLETS
-from watcher_sync.dispatch import load_handlers
+from watcher_sync.dispatch import Dispatcher, load_handlers
 from watcher_sync.exceptions import ConfigError, Interrupted, described, interrupts
 from watcher_sync.plugins import load_plugins
 
@@ -157,6 +158,45 @@ def test_a_wrong_driver_is_an_error_of_the_section_that_names_it(
     conf([], default_config_files=[str(config)], default_config_dirs=[])
     with pytest.raises(ConfigError, match=rf"\[{kind}_wrong\] driver = {driver.lower()} {reason}"):
         source_makers(conf, None) if kind == "source" else log.make_outlets(conf)
+
+
+CONFIGURED = """
+from watcher_sync.exceptions import ConfigError
+from watcher_sync.handlers.base import Handler
+
+class Reads(Handler):
+    events = {"a.b": None}
+
+    def configure(self, conf):
+        raise %s
+"""
+
+
+def load_configured(folder: Path, monkeypatch: pytest.MonkeyPatch, error: str) -> Dispatcher:
+    """The table with a handler that raises this when it reads the configuration."""
+    (folder / "reads.py").write_text(CONFIGURED % error)
+    monkeypatch.delitem(sys.modules, "reads", raising=False)
+    install(folder, monkeypatch, "[watcher_sync.handlers]", "reads = reads:Reads")
+    conf = cfg.ConfigOpts()
+    opts.register_opts(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    return load_handlers(conf)
+
+
+def test_a_handler_that_refuses_the_configuration_is_an_error_for_the_operator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match=r"^\[source_a\] color: no such color$"):
+        load_configured(tmp_path, monkeypatch, "ConfigError('[source_a] color: no such color')")
+
+
+def test_a_handler_that_fails_to_read_the_configuration_fails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = load_configured(tmp_path, monkeypatch, "SystemExit(3)")
+    assert [(each.plugin, each.reason) for each in table.failures] == [("reads", "SystemExit: 3")]
+    assert table.find("a.b") is None
+    assert "nova" in table.dialects
 
 
 def test_a_handler_that_names_a_missing_method_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,12 +18,10 @@ from oslo_config import cfg
 from watcher_sync.api.http.operation import Call
 from watcher_sync.api.http.positions import AS_OF, EPOCH_HEADER, PARAMETERS, asked_moment, require_epoch
 from watcher_sync.api.http.problems import Problem
-from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.read.past.moments import PastMoment
 from watcher_sync.read.past.past_models import PastModels, add_seqs
-from watcher_sync.read.reading import read_namespace_owner
 from watcher_sync.storage.database.time_limits import limited
 from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.groups.removed_sources import Removed, RemovedOfKind, read_removed
@@ -71,7 +69,6 @@ class Service:
     """The database and the configuration of one worker process. Used by all threads."""
 
     def __init__(self, conf: cfg.ConfigOpts, store: Store, *, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """:raises ConfigError: when an option has an unusable value."""
         self.conf = conf
         self.store = store
         self.kinds: Kinds = store.kinds
@@ -81,7 +78,6 @@ class Service:
         self._monotonic = monotonic
         self._removed: tuple[float, Removed] | None = None
         """When the removed sources were read, and what they left behind. The last answer wins."""
-        self._namespace_projects = namespace_projects(conf)
 
     @contextlib.contextmanager
     def reading(self, *, short: bool = False) -> Iterator[sa.Connection]:
@@ -137,15 +133,3 @@ class Service:
         if known is None or now - known[0] > _MAX_REMOVED_AGE_SECONDS:
             known = self._removed = now, read_removed(list_sources(self.store.database, removed=True))
         return known[1].of_kind(kind) if known[1].scopes else None
-
-    def namespace_owner(self, cluster: str, namespace: str) -> str | None:
-        """The project that a namespace of a cluster is mapped to; None: none.
-
-        The configuration of this process decides. If it has no mapping, the tables have that of the engine, as far as
-        the namespace has objects.
-        """
-        owner = self._namespace_projects.get((cluster, namespace))
-        if owner is not None:
-            return owner
-        with self.reading() as connection:
-            return read_namespace_owner(connection, self.tables, cluster, namespace)

@@ -7,12 +7,7 @@ objects at the paths that the same option has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from oslo_config import cfg
-
-from watcher_sync.conf import engine, opts
-from watcher_sync.conf.namespaces import CLUSTER
 
 RESOURCES = cfg.ListOpt(
     "resources",
@@ -57,14 +52,3 @@ The engine and the API need the same value. A change takes effect at a restart.
 Related options: ``resources``, ``namespace_projects``, ``backoff_max``.
 """,
 )
-
-
-def kinds_of_clusters(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str, list[str], list[str]]]:
-    """(source, cluster, resources, kinds) of the enabled sources of the driver ``kubernetes``."""
-    conf.register_opts(engine.OPTS, group=engine.GROUP)
-    for name in conf.engine.enabled_sources:
-        opts.register_source(conf, name, [])
-        group = conf[f"source_{name}"]
-        if group.driver == "kubernetes":
-            opts.register_source(conf, name, [CLUSTER, RESOURCES, KINDS])
-            yield name, group.cluster or name, group.resources, group.kinds

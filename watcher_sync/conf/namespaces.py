@@ -7,6 +7,8 @@ options, and refuses VNF instances in the namespace of another project.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from oslo_config import cfg
 
 from watcher_sync.conf import engine, opts
@@ -39,21 +41,30 @@ Related options: ``cluster``, ``namespaces``.
 )
 
 
+def clusters(conf: cfg.ConfigOpts, *options: cfg.Opt) -> Iterator[tuple[str, str, cfg.ConfigOpts.GroupAttr]]:
+    """(source, cluster, its options) of the enabled sources of the driver ``kubernetes``.
+
+    :param options: those that the caller reads; they are registered.
+    """
+    conf.register_opts(engine.OPTS, group=engine.GROUP)
+    for name in conf.engine.enabled_sources:
+        opts.register_source(conf, name, [])
+        group = conf[f"source_{name}"]
+        if group.driver == "kubernetes":
+            opts.register_source(conf, name, [CLUSTER, *options])
+            yield name, group.cluster or name, group
+
+
 def namespace_projects(conf: cfg.ConfigOpts) -> dict[tuple[str, str], str]:
     """(cluster, namespace) -> project, of the enabled sources of the driver ``kubernetes``.
 
     :raises ConfigError: naming the option that is wrong.
     """
-    conf.register_opts(engine.OPTS, group=engine.GROUP)
     found: dict[tuple[str, str], str] = {}
-    for name in conf.engine.enabled_sources:
-        opts.register_source(conf, name, [])
-        group = conf[f"source_{name}"]
-        if group.driver != "kubernetes":
-            continue
-        opts.register_source(conf, name, [CLUSTER, NAMESPACE_PROJECTS])
-        for namespace, project in group.namespace_projects.items():
+    for source, cluster, options in clusters(conf, NAMESPACE_PROJECTS):
+        for namespace, project in options.namespace_projects.items():
             if not namespace or not project or len(project) > 255:
-                raise ConfigError(f"[source_{name}] namespace_projects: {namespace}:{project} is no namespace:project")
-            found[group.cluster or name, namespace] = project
+                entry = f"{namespace}:{project}"
+                raise ConfigError(f"[source_{source}] namespace_projects: {entry} is no namespace:project")
+            found[cluster, namespace] = project
     return found

@@ -9,7 +9,6 @@ ordering guard decides which change is newer.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from watcher_sync.model.scopes import EntityScope
@@ -50,8 +49,6 @@ class Handler:
     options: ClassVar[list[cfg.Opt]] = []
     failures: Sequence[tuple[str, str]] = ()
     """(name, reason) of plugins of its own that a handler could not load, to be shown with failed handlers."""
-    namespace_projects: Mapping[tuple[str, str], str] = MappingProxyType({})
-    """(cluster, namespace) -> the project that the options of the sources map it to; set when the handler is loaded."""
 
     def scopes(self, origin: str) -> list[EntityScope]:
         """The entities that exist only through one source; the default is none.
@@ -65,3 +62,12 @@ class Handler:
     def __init__(self, conf: Any = None) -> None:
         """:param conf: this handler's option group; None where it declares no options."""
         self.conf = conf
+
+    def configure(self, conf: cfg.ConfigOpts) -> None:
+        """Read other options than the handler's own, such as those of sources; the default reads none.
+
+        It is called once, after the handler is made. A handler that raises another exception is left out.
+
+        :param conf: the whole configuration. Register an option before you read it.
+        :raises ConfigError: the configuration cannot work. It ends the process.
+        """

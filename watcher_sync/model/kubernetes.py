@@ -34,7 +34,7 @@ from watcher_sync.model.kinds import (
     kind,
 )
 from watcher_sync.model.view import View
-from watcher_sync.wire.custom_kinds import title_of
+from watcher_sync.wire.fields import title_of
 
 FullName = Annotated[str, msgspec.Meta(max_length=768)]
 """``cluster/namespace/title/name``; MariaDB indexes no longer text."""
@@ -56,7 +56,7 @@ _OWNER_KIND = "Kind of what controls it; with its group unless that is the core 
 def full_name(cluster: str | None, namespace: str | None, title: str | None, name: str | None) -> str:
     """What an object is looked up by: its cluster, namespace, kind with group, and name; unique at any time.
 
-    :param title: as :func:`~watcher_sync.wire.custom_kinds.title_of` gives it.
+    :param title: as :func:`~watcher_sync.wire.fields.title_of` gives it.
     """
     return f"{cluster or ''}/{namespace or ''}/{title or ''}/{name or ''}"
 
@@ -139,7 +139,7 @@ class Workload(Entity, frozen=True, kw_only=True, gc=False):
 
     @property
     def title(self) -> str:
-        """Its kind with its group; see :func:`~watcher_sync.wire.custom_kinds.title_of`."""
+        """Its kind with its group; see :func:`~watcher_sync.wire.fields.title_of`."""
         return title_of(self.api_group or "", self.kind or "")
 
 
@@ -217,7 +217,7 @@ class CustomObject(Entity, frozen=True, kw_only=True, gc=False):
 
     @property
     def title(self) -> str:
-        """Its kind with its group; see :func:`~watcher_sync.wire.custom_kinds.title_of`."""
+        """Its kind with its group; see :func:`~watcher_sync.wire.fields.title_of`."""
         return title_of(self.api_group or "", self.kind or "")
 
 

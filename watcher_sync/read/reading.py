@@ -35,17 +35,6 @@ def read_item(connection: sa.Connection, tables: Tables, kind: Kind, entity_id: 
     return None if row is None else dict(row._mapping)
 
 
-def read_namespace_owner(connection: sa.Connection, tables: Tables, cluster: str, namespace: str) -> str | None:
-    """The project of the pods and workloads of a namespace; None: no engine mapped the namespace to a project."""
-    for kind in ("pod", "workload"):
-        t = tables.entities[kind]
-        where = sa.and_(t.c.namespace == namespace, t.c.cluster == cluster, t.c.project_id.is_not(None))
-        owner: str | None = connection.execute(sa.select(t.c.project_id).where(where).limit(1)).scalar()
-        if owner is not None:
-            return owner
-    return None
-
-
 def read_owner(
     connection: sa.Connection, tables: Tables, kind: Kind, entity_id: str, *, deleted: bool = False
 ) -> EntityOwner | None:

@@ -19,7 +19,7 @@ from oslo_config import cfg
 
 from watcher_sync.commit.replay import replay
 from watcher_sync.conf import opts
-from watcher_sync.dispatch import Dispatcher, make_handler
+from watcher_sync.dispatch import Dispatcher, configure, make_handler
 from watcher_sync.handlers.base import Handler
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Entity, Kinds
@@ -64,6 +64,8 @@ def play(
     opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     dispatcher = Dispatcher([(name, make_handler(name, cls, conf)) for name, cls in handlers.items()])
+    for handler in dispatcher.handlers:
+        configure(handler, conf)
     bodies = [msgspec.json.encode(each) for each in events]
     with tempfile.TemporaryDirectory(prefix="watcher-sync-") as folder:
         file = Path(folder) / "model.sqlite"

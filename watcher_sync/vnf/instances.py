@@ -193,7 +193,7 @@ def routes(service: Service, writer: DirectWriter, sync: SyncNow) -> list[Route]
         return []
     operations = Operations(OperationLeases(service.store.database, service.tables), KIND, service.conf.operations)
     collection, path = Collection(service, kind), f"/v1/{kind.plural}"
-    vnf = WritableVnfInstance(operations, service.namespace_owner)
+    vnf = WritableVnfInstance(operations, service)
     vnf.quotas = Quotas.of(service.conf)
     return [
         ("/v1/leases", LeaseList(service, operations)),

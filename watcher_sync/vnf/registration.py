@@ -16,17 +16,22 @@ import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import sqlalchemy as sa
+
 from watcher_sync.api.entities.writing import CONDITIONS, WritableKind
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import Call, Rule
 from watcher_sync.api.http.problems import FieldProblem, Problem, bad_request
 from watcher_sync.api.http.rules import ADMIN
 from watcher_sync.api.http.validation import pointer
+from watcher_sync.api.service import Service
 from watcher_sync.commit.direct import DirectCommitCycle
+from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
 from watcher_sync.model.vnf.levels import MAX_ASPECTS, MAX_SCALE_LEVEL, MAX_VDUS, MOST_PODS, BadRegistration, check
 from watcher_sync.model.vnf.matching import KINDS
 from watcher_sync.operations import DELETE, REGISTER, Operations, Proof
+from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.vnf import sol003
 from watcher_sync.vnf.operations import SECRET, TOKEN, owner_of, proof_of
 
@@ -133,10 +138,11 @@ class WritableVnfInstance(WritableKind):
     delete_summary = "Delete a VNF instance"
     delete_description = f"Deletes the registration. The cluster is not changed. {_LEASED}"
 
-    def __init__(self, operations: Operations, namespace_owner: Callable[[str, str], str | None]) -> None:
-        """:param namespace_owner: returns the project that a namespace of a cluster is mapped to; None: none."""
+    def __init__(self, operations: Operations, service: Service) -> None:
+        """:raises ConfigError: when an option of a source maps no namespace to a project."""
         self._operations = operations
-        self._namespace_owner = namespace_owner
+        self._service = service
+        self._namespace_projects = namespace_projects(service.conf)
 
     def more_rules(self, kind: Kind) -> Sequence[Rule]:
         """The rules for namespaces that do not belong to the project of the instance."""
@@ -168,6 +174,18 @@ class WritableVnfInstance(WritableKind):
         if not call.context.may_on((unmapped if owner is None else foreign).name, project_id):
             where = f"{values['cluster']}/{values['namespace']}"
             raise Problem(403, f"The policy does not allow a VNF instance of the project in the namespace {where}")
+
+    def _namespace_owner(self, cluster: str, namespace: str) -> str | None:
+        """The project that a namespace of a cluster is mapped to; None: none.
+
+        The configuration of this process decides. If it has no mapping, the tables have that of the engine, as far as
+        the namespace has objects.
+        """
+        owner = self._namespace_projects.get((cluster, namespace))
+        if owner is not None:
+            return owner
+        with self._service.reading() as connection:
+            return _read_namespace_owner(connection, self._service.tables, cluster, namespace)
 
     def prepare(self, body: Any) -> Any:
         """Renames fields that have their names of SOL003.
@@ -231,6 +249,17 @@ class WritableVnfInstance(WritableKind):
     def _verify(self, cycle: DirectCommitCycle, entity_id: str, token: int, proof: Proof) -> None:
         with cycle.store.connect() as connection:
             self._operations.verify_token(connection, entity_id, token, proof)
+
+
+def _read_namespace_owner(connection: sa.Connection, tables: Tables, cluster: str, namespace: str) -> str | None:
+    """The project of the pods and workloads of a namespace; None: no engine mapped the namespace to a project."""
+    for kind in ("pod", "workload"):
+        t = tables.entities[kind]
+        where = sa.and_(t.c.namespace == namespace, t.c.cluster == cluster, t.c.project_id.is_not(None))
+        owner: str | None = connection.execute(sa.select(t.c.project_id).where(where).limit(1)).scalar()
+        if owner is not None:
+            return owner
+    return None
 
 
 def item_schema(kind: Kind) -> schemas.Schema:

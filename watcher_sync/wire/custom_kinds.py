@@ -21,6 +21,7 @@ import msgspec
 
 from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.wire import json
+from watcher_sync.wire.fields import title_of
 from watcher_sync.wire.limits import MAX_DOCUMENT_BYTES
 
 _MAX_CHARS: Final = 255
@@ -102,7 +103,7 @@ class NamedKind(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """Its kind with its group; see :func:`title_of`."""
+        """Its kind with its group; see :func:`~watcher_sync.wire.fields.title_of`."""
         return title_of(self.group, self.kind)
 
 
@@ -139,11 +140,6 @@ class CustomKind(NamedKind, frozen=True, kw_only=True):
             return None
         most = MAX_DOCUMENT_BYTES // len(self.properties) - _MAX_NAME_BYTES
         return {name: path.read_document(document, most) for name, path in self.properties.items()}
-
-
-def title_of(group: str, kind: str) -> str:
-    """``Kind.group``; of the core group and ``apps``, whose kinds people know by one word, ``Kind``."""
-    return kind if group in ("", "apps") else f"{kind}.{group}"
 
 
 def split_name(name: str) -> tuple[str, str, str] | None:

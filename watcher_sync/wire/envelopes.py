@@ -29,7 +29,6 @@ import msgspec
 from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, OSLO, Event, excerpt
 from watcher_sync.wire import cloud_events, request_contexts
 from watcher_sync.wire import json as wire_json
-from watcher_sync.wire.custom_kinds import title_of
 from watcher_sync.wire.fields import (
     BadEnvelope,
     EventDelivery,
@@ -40,6 +39,7 @@ from watcher_sync.wire.fields import (
     parse_time,
     show,
     text_of_member,
+    title_of,
 )
 from watcher_sync.wire.json import BadJson, HalfPair
 

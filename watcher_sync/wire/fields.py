@@ -111,6 +111,11 @@ def absent_or(fields: Mapping[str, Any], name: str, expected: str = "a name") ->
     return f"{show(fields[name])}, not {expected}" if name in fields else "missing"
 
 
+def title_of(group: str, kind: str) -> str:
+    """``Kind.group``; of the core group and ``apps``, whose kinds people know by one word, ``Kind``."""
+    return kind if group in ("", "apps") else f"{kind}.{group}"
+
+
 def show(value: Any) -> str:
     """A value in a reason: a short scalar, or only the type, so that no payload gets into a log."""
     if type(value) is dict:

@@ -17,7 +17,7 @@ from typing import Annotated
 
 import msgspec
 
-from watcher_sync.wire.custom_kinds import title_of
+from watcher_sync.wire.fields import title_of
 from watcher_sync.wire.limits import Count, Id, Text
 
 Name = Annotated[str, msgspec.Meta(max_length=253)]
@@ -54,7 +54,7 @@ class OwnerReference(msgspec.Struct, gc=False, rename="camel"):
 
     @property
     def title(self) -> str:
-        """Its kind with its group; see :func:`~watcher_sync.wire.custom_kinds.title_of`."""
+        """Its kind with its group; see :func:`~watcher_sync.wire.fields.title_of`."""
         return _title(self.api_version, self.kind)
 
 

@@ -13,7 +13,7 @@ from tests.unit.security.callers import OTHER, OWN, Api, configured
 from watcher_sync.commit.batch import Batch
 from watcher_sync.conf import opts
 from watcher_sync.conf.custom_kinds import KINDS
-from watcher_sync.dispatch import read_custom_kinds
+from watcher_sync.dispatch import load_handlers
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
 
@@ -71,4 +71,4 @@ def test_an_entry_that_cannot_work_is_named_wherever_it_is_read(conf):  # noqa: 
     with pytest.raises(
         ConfigError, match=r"^\[source_k8s\] kinds: 'Machine' is neither group/Kind nor group/version/Kind$"
     ):
-        read_custom_kinds(kinds(conf, "Machine"))
+        load_handlers(kinds(conf, "Machine"))

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watcher_sync.wire.custom_kinds import CustomKind, parse_entries, parse_entry, split_name, title_of
+from watcher_sync.wire.custom_kinds import CustomKind, parse_entries, parse_entry, split_name
+from watcher_sync.wire.fields import title_of
 from watcher_sync.wire.limits import MAX_DOCUMENT_BYTES
 
 DOCUMENT = {

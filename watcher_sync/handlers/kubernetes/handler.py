@@ -19,11 +19,13 @@ import operator
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.events import KUBERNETES_WATCH, NATIVE, Actor, Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.base import Handler
+from watcher_sync.handlers.kubernetes.custom_kinds import read_custom_kinds
 from watcher_sync.handlers.kubernetes.payloads import ClusterState, Listed, read
 from watcher_sync.handlers.kubernetes.pod_states import has_condition, read_containers
 from watcher_sync.model.changes import Change, Delete, Upsert, Version, after, is_after
@@ -32,7 +34,8 @@ from watcher_sync.model.kubernetes import CustomObject, Pod, Workload
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.texts import for_people
 from watcher_sync.model.view import View
-from watcher_sync.wire.custom_kinds import CustomKind, NamedKind, title_of
+from watcher_sync.wire.custom_kinds import CustomKind, NamedKind
+from watcher_sync.wire.fields import title_of
 from watcher_sync.wire.kubernetes import (
     DaemonSetObject,
     Metadata,
@@ -43,6 +46,9 @@ from watcher_sync.wire.kubernetes import (
     is_below,
 )
 from watcher_sync.wire.limits import MAX_TEXT_CHARS
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 _KINDS = {
     "deployment": "Deployment",
@@ -91,7 +97,17 @@ class KubernetesHandler(Handler):
     )
 
     custom_kinds: Mapping[tuple[str, str], NamedKind] = MappingProxyType({})
-    """(cluster, title in lower case) -> the kind that only an option names; set when the handler is loaded."""
+    """(cluster, title in lower case) -> the kind as the option ``resources`` or ``kinds`` names it."""
+    namespace_projects: Mapping[tuple[str, str], str] = MappingProxyType({})
+    """(cluster, namespace) -> project."""
+
+    def configure(self, conf: cfg.ConfigOpts) -> None:
+        """Read which kinds the sources follow, and the projects of namespaces.
+
+        :raises ConfigError: naming the option that is wrong.
+        """
+        self.namespace_projects = namespace_projects(conf)
+        self.custom_kinds = read_custom_kinds(conf)
 
     def scopes(self, origin: str) -> list[EntityScope]:
         """The objects of the cluster, and the cluster. The VNF instances are those of the REST API."""

@@ -13,7 +13,8 @@ from typing import Final
 
 import msgspec
 
-from watcher_sync.wire.custom_kinds import CustomKind, split_name, title_of
+from watcher_sync.wire.custom_kinds import CustomKind, split_name
+from watcher_sync.wire.fields import title_of
 from watcher_sync.wire.kubernetes import DaemonSetObject, Object, PodObject, WorkloadObject
 
 WHOLE: Final = "application/json"
