@@ -40,9 +40,7 @@ def background_services(
 
     @functools.cache
     def context(engine: Engine) -> Context:
-        return make_context(
-            conf, engine.store, dispatcher, engine.model.snapshot, last_seen=_last_seen(engine), doubts=engine.doubts
-        )
+        return make_context(conf, engine.store, dispatcher, engine.model.snapshot, doubts=engine.doubts)
 
     found: list[Callable[[Engine], BackgroundService]] = [
         lambda _engine: evaluation,
@@ -71,12 +69,9 @@ def make_liveness(conf: cfg.ConfigOpts, engine: Engine, context: Context) -> Liv
         return [name for name, status in statuses.items() if status.state is not SourceState.CONNECTED]
 
     ask = ServiceStates(OpenStackCloud(conf)) if conf.reconcile_nova.enabled else None
-    return LivenessService(conf, context.liveness, engine.model.snapshot, disconnected=disconnected, ask=ask)
-
-
-def _last_seen(engine: Engine) -> Callable[[str], datetime.datetime | None]:
-    """When a host published its last event, by the memory of the engine."""
-    return lambda host: engine.model.snapshot().last_seen("compute_node", host)
+    return LivenessService(
+        conf, context.shared(LivenessWriter), engine.model.snapshot, disconnected=disconnected, ask=ask
+    )
 
 
 def make_evaluation(conf: cfg.ConfigOpts) -> VnfEvaluation:
@@ -110,23 +105,19 @@ def make_context(
     dispatcher: Dispatcher,
     view: Callable[[], View],
     *,
-    last_seen: Callable[[str], datetime.datetime | None] = lambda _host: None,
     doubts: Doubts | None = None,
 ) -> Context:
     """The dependencies that the reconcilers of a process share.
 
-    :param last_seen: returns when a host published its last event, if the process has a newer time than the table.
     :param doubts: the doubtful entities of this process's engine; None: it has no engine.
     """
-    writes = DirectWriter(store, dispatcher, limits=conf.engine)
     return Context(
         store=store,
-        writes=writes,
+        writes=DirectWriter(store, dispatcher, limits=conf.engine),
         dispatcher=dispatcher,
         operations=Operations(OperationLeases(store.database, store.tables), "vnf_instance", conf.operations),
         view=view,
         notifications=Notifications(conf),
-        liveness=LivenessWriter(writes, last_seen=last_seen),
         doubts=doubts if doubts is not None else Doubts(),
         now=utc_now,
     )

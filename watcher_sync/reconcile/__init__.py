@@ -3,6 +3,7 @@
 
 ``base``                 The contract of a reconciler, its context and its report
 ``capacity``             The reconciler of the capacity of hosts, and its providers
+``capacity_provider``    The interface of a capacity provider, for plugins
 ``drift``                What a live system has, as a view, and where the model differs from it
 ``entries``              The entries of one listing: odd ones, doubled ones, and what the listing lacks
 ``federation``           The reconciler of followed installations: deletes what a region does not have
@@ -18,7 +19,7 @@
 ``openstack_listing``    A reconciler that only lists, for the services of OpenStack clouds
 ``openstack_pages``      The pages of OpenStack's lists, while entries come and go
 ``openstack_transport``  Limits the size of the answers of OpenStack's APIs
-``plugins``              The installed reconcilers and capacity providers: entry points
+``plugins``              The installed reconcilers: entry points
 ``repair``               Writes what a listing found, unless an event wrote the entity meanwhile
 ``scheduling``           Runs the reconcilers while the engine leads, and asks whether their inventories are complete
 ``scope``                One scope: when it is due, whether it runs, its breaker, its results and their metrics

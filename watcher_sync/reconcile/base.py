@@ -19,7 +19,7 @@ from __future__ import annotations
 import abc
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 from oslo_config import cfg
@@ -31,10 +31,11 @@ from watcher_sync.events import Event
 from watcher_sync.model.changes import Change, Outcome
 from watcher_sync.model.view import View
 from watcher_sync.operations import Operations
-from watcher_sync.reconcile.liveness.writer import LivenessWriter
 from watcher_sync.reconcile.notify import Notifications
 from watcher_sync.storage.drifts import FieldDifference as FieldDifference
 from watcher_sync.storage.writing.store import Store
+
+T = TypeVar("T")
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,10 +101,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Internal: the leases of ``vnf_instance``."""
     notifications: Notifications | None = None
     """Internal: sends notifications of syncs and drifts; None: none are sent."""
-    liveness: LivenessWriter
-    """Internal: writes which hosts are up."""
     doubts: Doubts = msgspec.field(default_factory=Doubts)
     """Internal: the entities that handlers marked as doubtful; empty in a process without an engine."""
+    _shared: dict[Any, Any] = msgspec.field(default_factory=dict)
 
     def write(self, event: Event, changes: Callable[[View], Iterable[Change]]) -> Outcome:
         """Commit changes in a transaction of their own, with the commit cycle.
@@ -117,6 +117,16 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         """
         with self.writes.begin() as cycle:
             return cycle.write_all([(event, changes)])[0]
+
+    def shared(self, make: Callable[[Context], T]) -> T:
+        """Internal: return what reconcilers and background services of this process share.
+
+        :param make: makes it at the first call with the same function or class.
+        """
+        if make not in self._shared:
+            self._shared.setdefault(make, make(self))
+        made: T = self._shared[make]
+        return made
 
 
 class Reconciler(abc.ABC):

@@ -39,7 +39,7 @@ _NAMES: Final = {
     "watcher_sync.reconcile.openstack_listing": (
         "CloudBadRequest CloudClient CloudError CloudRequestRefused OpenStackReconciler id_of pages resource"
     ),
-    "watcher_sync.reconcile.capacity.base": "CapacityError CapacityProvider HostCapacity ResourceInventory",
+    "watcher_sync.reconcile.capacity_provider": "CapacityError CapacityProvider HostCapacity ResourceInventory",
     "watcher_sync.log.base": (
         "CREATED ChangeTooLarge DELETED LogChange LogPosition LogPositions Outlet OutletDeposed OutletError SNAPSHOT "
         "SNAPSHOT_BEGIN SNAPSHOT_END UPDATED"

@@ -25,8 +25,8 @@ from watcher_sync.assembly.store import open_store  # noqa: E402
 from watcher_sync.cmd import outlet_services  # noqa: E402
 from watcher_sync.conf import opts, strict  # noqa: E402
 from watcher_sync.dispatch import load_handlers  # noqa: E402
-from watcher_sync.reconcile.capacity.base import CapacityError  # noqa: E402
 from watcher_sync.reconcile.capacity.static import StaticProvider  # noqa: E402
+from watcher_sync.reconcile.capacity_provider import CapacityError  # noqa: E402
 from watcher_sync.reconcile.plugins import load_reconcilers  # noqa: E402
 
 NAMES_A_FILE = re.compile(r"file|path|kubeconfig|config_append|^tls_(cert|key|client_ca)$|_dirs?$")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.simulated import NOON, nova
 from tests.sites import Site
+from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.events import Event
@@ -33,10 +34,7 @@ class ReplicaSite(Site):
         self.seconds = 0.0
         self.skew = datetime.timedelta()
         """How much the clocks of Nova and of its hosts are ahead of ours."""
-        self.writer = LivenessWriter(
-            DirectWriter(self.store, nova()),
-            last_seen=lambda host: self.snapshot().last_seen("compute_node", host),
-        )
+        self.writer = LivenessWriter(make_context(self.conf, self.store, nova(), self.snapshot))
         self.offline = []
         self.service = LivenessService(
             self.conf,

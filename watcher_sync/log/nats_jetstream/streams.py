@@ -20,13 +20,17 @@ import msgspec
 
 from watcher_sync.log.base import OutletError
 from watcher_sync.log.nats_jetstream.settings import LogStreamSpec
-from watcher_sync.sources.nats.api import JetStreamAnswer, JetStreamApi, JetStreamError
-from watcher_sync.sources.nats.stream import NANOSECONDS
+from watcher_sync.sources.nats.api import (
+    NANOSECONDS,
+    NO_STREAM,
+    NOT_FOUND,
+    STREAM_EXISTS,
+    JetStreamAnswer,
+    JetStreamApi,
+    JetStreamError,
+)
 from watcher_sync.wire.log_streams import FirstMessage, LogStream, SnapshotMarkers
 
-_NO_STREAM: Final = 10059
-_STREAM_EXISTS: Final = 10058
-_NOT_FOUND: Final = 404
 _NEVER: Final = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 """The time in an answer that has none."""
 _DUPLICATE_WINDOW: Final = NANOSECONDS
@@ -236,7 +240,7 @@ class LogStreams:
     async def _find(self, name: str, config: dict[str, Any] | None) -> LogStreamInfo:
         """:param config: to make it with; None: it must exist."""
         info = await self._api.ask(f"STREAM.INFO.{name}", None, LogStreamInfo)
-        is_missing = info.error is not None and info.error.err_code == _NO_STREAM
+        is_missing = info.error is not None and info.error.err_code == NO_STREAM
         if is_missing and self._spec.create and config is not None:
             request = {
                 "name": name,
@@ -248,7 +252,7 @@ class LogStreams:
             info = await self._api.ask(f"STREAM.CREATE.{name}", request, LogStreamInfo)
             if info.error is None:
                 info.made = True
-            elif info.error.err_code == _STREAM_EXISTS:
+            elif info.error.err_code == STREAM_EXISTS:
                 return await self._info(name)
         if info.error is not None:
             raise _refused(name, info.error)
@@ -264,7 +268,7 @@ class LogStreams:
         answer = await self._api.ask(f"STREAM.MSG.GET.{stream}", request, _MessageAnswer)
         if answer.error is None:
             return answer.message
-        if answer.error.code == _NOT_FOUND and answer.error.err_code != _NO_STREAM:
+        if answer.error.code == NOT_FOUND and answer.error.err_code != NO_STREAM:
             return None
         raise _refused(stream, answer.error)
 
@@ -315,7 +319,7 @@ def _require(stream: str, wrong: list[str]) -> None:
 
 
 def _refused(stream: str, error: JetStreamError) -> OutletError:
-    if error.err_code == _NO_STREAM:
+    if error.err_code == NO_STREAM:
         return OutletError(f"the stream {stream} does not exist")
     return OutletError(f"the stream {stream} cannot be used: {error}")
 

@@ -16,7 +16,7 @@ from oslo_config import cfg
 
 from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity
+from watcher_sync.reconcile.capacity_provider import CapacityError, CapacityProvider, HostCapacity
 from watcher_sync.sources.kubernetes.connection import ApiConnection
 from watcher_sync.sources.kubernetes.resources import Resource
 from watcher_sync.sources.kubernetes.source import cluster_targets

@@ -14,7 +14,7 @@ import msgspec
 from oslo_config import cfg
 
 from watcher_sync.decoding import UNDECODABLE
-from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity
+from watcher_sync.reconcile.capacity_provider import CapacityError, CapacityProvider, HostCapacity
 from watcher_sync.reconcile.entries import why_unreadable
 from watcher_sync.reconcile.openstack import COMPUTE, CloudClient, OpenStackCloud
 from watcher_sync.reconcile.openstack_errors import CloudError, UnreadableAnswer

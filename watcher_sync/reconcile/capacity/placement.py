@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 from oslo_config import cfg
 
-from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity, ResourceInventory
+from watcher_sync.reconcile.capacity_provider import CapacityError, CapacityProvider, HostCapacity, ResourceInventory
 from watcher_sync.reconcile.entries import why_unreadable
 from watcher_sync.reconcile.openstack import PLACEMENT, CloudClient, OpenStackCloud, path_of
 from watcher_sync.reconcile.openstack_errors import CloudBadRequest, CloudError, CloudNotFound, CloudRequestRefused

@@ -25,11 +25,11 @@ from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.model.entities import ComputeNode
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Reconciler, Report
-from watcher_sync.reconcile.capacity.base import CapacityProvider, HostCapacity
+from watcher_sync.reconcile.capacity.providers import load_providers
 from watcher_sync.reconcile.capacity.writer import CapacityWriter, Reports, WrittenCapacity, merged, sources_of
+from watcher_sync.reconcile.capacity_provider import CapacityProvider, HostCapacity
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.reconcile.nova.reconciler import SCOPE
-from watcher_sync.reconcile.plugins import load_providers
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.source_status import read_inventory
 from watcher_sync.storage.table_model import TableView

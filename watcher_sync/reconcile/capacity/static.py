@@ -27,7 +27,7 @@ import yaml
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity, ResourceInventory
+from watcher_sync.reconcile.capacity_provider import CapacityError, CapacityProvider, HostCapacity, ResourceInventory
 
 _MAX_BYTES: Final = 16 * 1024 * 1024
 _MAX_AMOUNT: Final = 2**53

@@ -26,7 +26,7 @@ from watcher_sync.handlers import sortable
 from watcher_sync.model.changes import Change, Outcome, Upsert, Version
 from watcher_sync.model.entities import ComputeNode
 from watcher_sync.model.view import View
-from watcher_sync.reconcile.capacity.base import HostCapacity
+from watcher_sync.reconcile.capacity_provider import HostCapacity
 from watcher_sync.storage.database.database import retried
 
 SCALARS: Final = (

@@ -14,11 +14,12 @@ from typing import Final
 
 from oslo_log import log as logging
 
-from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Change, Outcome, Upsert
 from watcher_sync.model.entities import ComputeNode
+from watcher_sync.model.model import Snapshot
 from watcher_sync.model.view import View
+from watcher_sync.reconcile.base import Context
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.reconcile.liveness.rules import by_service
 from watcher_sync.storage.database.database import retried
@@ -34,19 +35,10 @@ Rule = Callable[[ComputeNode], Upsert | None]
 
 
 class LivenessWriter:
-    """Applies rules to hosts and writes the resulting changes."""
+    """Applies rules to hosts and writes the resulting changes. The reconcilers and services of a process share one."""
 
-    def __init__(
-        self,
-        writes: DirectWriter,
-        *,
-        last_seen: Callable[[str], datetime.datetime | None] = lambda _host: None,
-    ) -> None:
-        """:param last_seen: returns when a host published its last event, if this process has a newer time than the
-        table.
-        """
-        self._writes = writes
-        self._last_seen = last_seen
+    def __init__(self, context: Context) -> None:
+        self._context = context
         # Guards _confirmed.
         self._lock = threading.Lock()
         self._confirmed: set[str] = set()
@@ -102,8 +94,10 @@ class LivenessWriter:
             return confirmed
 
     def last_heard(self, node: ComputeNode) -> datetime.datetime | None:
-        """Return when a host published its last event, by the table or by this process."""
-        times = [time for time in (node.last_heard, self._last_seen(node.id)) if time is not None]
+        """Return when a host published its last event, by the table or by the memory of this process."""
+        view = self._context.view()
+        seen = view.last_seen("compute_node", node.id) if isinstance(view, Snapshot) else None
+        times = [time for time in (node.last_heard, seen) if time is not None]
         return max(times, default=None)
 
     def write(self, hosts: Sequence[str], rule: Rule, *, at: datetime.datetime, source: str) -> int:
@@ -128,7 +122,7 @@ class LivenessWriter:
         self, portion: Sequence[str], rule: Rule, at: datetime.datetime, source: str, changed: dict[str, Upsert]
     ) -> list[Outcome]:
         changed.clear()
-        with self._writes.begin() as cycle:
+        with self._context.writes.begin() as cycle:
             return cycle.write_all([self._write(host, rule, at, source, changed) for host in portion])
 
     def _write(

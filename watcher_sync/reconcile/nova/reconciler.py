@@ -30,6 +30,7 @@ from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.exceptions import ReconcileError
 from watcher_sync.model.model import Snapshot
 from watcher_sync.reconcile.base import Context, Reconciler, Report
+from watcher_sync.reconcile.liveness.writer import LivenessWriter
 from watcher_sync.reconcile.nova.compare import CloudComparer
 from watcher_sync.reconcile.nova.comparison import AGGREGATE, INSTANCE, NODE, Base, NovaComparison
 from watcher_sync.reconcile.nova.listing import NovaApi
@@ -344,7 +345,8 @@ class _Run:
         if has_new_hosts and not self.dry_run:  # a replica has them after its engine's next commit
             view = TableView(context.store.database, context.store.tables, context.store.kinds)
         at = comparison.states_at + self.api.clock_skew  # the hosts' events have times of Nova's clock
-        return context.liveness.on_services(comparison.states, view, at=at, source=SCOPE, dry_run=self.dry_run)
+        liveness = context.shared(LivenessWriter)
+        return liveness.on_services(comparison.states, view, at=at, source=SCOPE, dry_run=self.dry_run)
 
     def _record(self, differences: Sequence[FieldDifference], comparison: NovaComparison) -> None:
         """Store the drifts. A partial comparison leaves those of other entities."""

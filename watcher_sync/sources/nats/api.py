@@ -6,7 +6,7 @@ Source: NATS JetStream wire API reference. For the event loop's thread only.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from nats.errors import Error as NatsError
@@ -15,6 +15,12 @@ from nats.errors import NoRespondersError
 from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.sources.nats.connection import NatsConnection
 from watcher_sync.sources.session import NotAnswered, NotReady
+
+NANOSECONDS: Final = 1_000_000_000
+"""JetStream's requests and answers have durations in nanoseconds."""
+NO_STREAM: Final = 10059
+STREAM_EXISTS: Final = 10058
+NOT_FOUND: Final = 404
 
 
 class JetStreamError(msgspec.Struct):

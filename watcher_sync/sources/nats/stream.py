@@ -21,17 +21,21 @@ from typing import Any, Final
 import msgspec
 
 from watcher_sync.sources.cursors import FIRST
-from watcher_sync.sources.nats.api import JetStreamAnswer, JetStreamApi, JetStreamError
+from watcher_sync.sources.nats.api import (
+    NANOSECONDS,
+    NO_STREAM,
+    NOT_FOUND,
+    STREAM_EXISTS,
+    JetStreamAnswer,
+    JetStreamApi,
+    JetStreamError,
+)
 from watcher_sync.sources.nats.connection import NatsConnection
 from watcher_sync.sources.nats.cursor import Place, read_start
 from watcher_sync.sources.session import NotReady
 
-NANOSECONDS: Final = 1_000_000_000
-_NO_STREAM: Final = 10059
 _NO_CONSUMER: Final = 10014
-_STREAM_EXISTS: Final = 10058
 _NO_MESSAGE: Final = 10037
-_NOT_FOUND: Final = 404
 _FRACTION: Final = re.compile(r"\.(\d+)")
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
@@ -177,7 +181,7 @@ class JetStream:
         """
         info = await self._stream_info()
         if info.error is not None:
-            if info.error.err_code == _NO_STREAM:
+            if info.error.err_code == NO_STREAM:
                 return None
             raise self._refused("stream", info.error)
         return self._stream_of(info)
@@ -200,7 +204,7 @@ class JetStream:
         """
         answer = await self._api.ask(f"STREAM.MSG.GET.{self._spec.stream}", {"seq": sequence}, _StoredMessage)
         if answer.error is not None:
-            if answer.error.err_code == _NO_MESSAGE or answer.error.code == _NOT_FOUND:
+            if answer.error.err_code == _NO_MESSAGE or answer.error.code == NOT_FOUND:
                 return None
             raise self._refused("stream", answer.error)
         return nanoseconds(answer.message.time)
@@ -212,7 +216,7 @@ class JetStream:
         """
         info = await self._consumer_info()
         if info.error is not None:
-            if info.error.err_code in (_NO_CONSUMER, _NO_STREAM):
+            if info.error.err_code in (_NO_CONSUMER, NO_STREAM):
                 return None
             raise self._refused("consumer", info.error)
         return _handle(info)
@@ -237,12 +241,12 @@ class JetStream:
     async def _stream(self) -> _StreamInfo:
         spec = self._spec
         info = await self._stream_info()
-        if info.error is not None and info.error.err_code == _NO_STREAM:
+        if info.error is not None and info.error.err_code == NO_STREAM:
             if not spec.create:
                 raise NotReady(f"the stream {spec.stream} does not exist yet")
             config = {"name": spec.stream, "subjects": [spec.subject], "retention": "limits", "storage": "file"}
             info = await self._api.ask(f"STREAM.CREATE.{spec.stream}", config, _StreamInfo)
-            if info.error is not None and info.error.err_code == _STREAM_EXISTS:
+            if info.error is not None and info.error.err_code == STREAM_EXISTS:
                 info = await self._stream_info()
         if info.error is not None:
             raise self._refused("stream", info.error)

@@ -12,8 +12,8 @@ from tests.sites import Site
 from tests.waiting import deadline
 from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.model.changes import Upsert
-from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider
 from watcher_sync.reconcile.capacity.reconciler import CapacityReconciler
+from watcher_sync.reconcile.capacity_provider import CapacityError, CapacityProvider
 from watcher_sync.storage.drifts import list_drifts
 
 

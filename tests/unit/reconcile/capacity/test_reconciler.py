@@ -10,8 +10,8 @@ from tests.simulated import NOON
 from tests.unit.reconcile.capacity.conftest import Reporting
 from watcher_sync.exceptions import ConfigError, ReconcileError
 from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.reconcile.capacity.base import HostCapacity, ResourceInventory
-from watcher_sync.reconcile.plugins import load_providers
+from watcher_sync.reconcile.capacity.providers import load_providers
+from watcher_sync.reconcile.capacity_provider import HostCapacity, ResourceInventory
 from watcher_sync.storage.groups.source_status import declare_inventory, write_inventory
 
 

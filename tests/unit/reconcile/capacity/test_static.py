@@ -9,8 +9,8 @@ import pytest
 from oslo_config import cfg
 
 from watcher_sync.reconcile.capacity import static
-from watcher_sync.reconcile.capacity.base import CapacityError, ResourceInventory
-from watcher_sync.reconcile.plugins import make_provider
+from watcher_sync.reconcile.capacity.providers import make_provider
+from watcher_sync.reconcile.capacity_provider import CapacityError, ResourceInventory
 
 GOOD = """
 hosts:

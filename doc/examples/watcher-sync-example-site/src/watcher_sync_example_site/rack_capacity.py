@@ -11,7 +11,7 @@ import msgspec
 import requests
 from oslo_config import cfg
 
-from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity
+from watcher_sync.reconcile.capacity_provider import CapacityError, CapacityProvider, HostCapacity
 
 
 class Machine(msgspec.Struct):
