@@ -12,7 +12,7 @@
 ``liveness``        ``[liveness]``: when a host counts as down
 ``monitoring``      ``[monitoring]``: the monitoring HTTP server, and when a source is stale
 ``namespaces``      Namespaces of Kubernetes that belong to projects
-``networks``        The type of options whose values are networks or addresses
+``networks``        The type of options whose values are networks or addresses, and the addresses of this machine
 ``operations``      ``[operations]``: the leases of life-cycle operations and syncs
 ``opts``            Registers all options, and lists them for oslo-config-generator
 ``outlet_watch``    ``[outlet_watch]``: the gRPC watch stream

@@ -15,9 +15,8 @@ from collections.abc import Iterator, Sequence
 from oslo_config import cfg
 from sqlalchemy import exc as sa_exc
 
-from watcher_sync.api.identity.authentication import is_loopback
 from watcher_sync.conf import keystone, opts, outlet_watch, outlet_webhook, reconcile_nova
-from watcher_sync.conf.networks import Network
+from watcher_sync.conf.networks import Network, is_loopback
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.handlers.dcm.handler import DcmHandler
 from watcher_sync.sources.kubernetes.kubeconfig import KubeconfigError, read_kubeconfig
