@@ -18,6 +18,7 @@
 ``outlet_watch``    ``[outlet_watch]``: the gRPC watch stream
 ``outlet_webhook``  ``[outlet_webhook]``: subscriptions and their delivery
 ``outlets``         ``[outlets]`` and the options common to all outlets that publish on a log
+``private``         The same files in a configuration of their own
 ``reconcile``       ``[reconcile]``: intervals, limits and policies of the comparison with the live systems
 ``reconcile_nova``  ``[reconcile_nova]``: the cloud that is asked
 ``retention``       ``[retention]``: how long history is stored

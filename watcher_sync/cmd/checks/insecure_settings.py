@@ -10,13 +10,14 @@ from __future__ import annotations
 import ipaddress
 import re
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from oslo_config import cfg
 from sqlalchemy import exc as sa_exc
 
 from watcher_sync.conf import keystone, opts, outlet_watch, outlet_webhook, reconcile_nova
 from watcher_sync.conf.networks import Network, is_loopback
+from watcher_sync.conf.private import read_privately
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.handlers.dcm.handler import DcmHandler
 from watcher_sync.sources.kubernetes.kubeconfig import KubeconfigError, read_kubeconfig
@@ -200,15 +201,17 @@ def _account(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
     from keystoneauth1 import exceptions, loading
 
     names = [cfg.StrOpt(name) for name in ("cloud", "auth_type", "auth_section")]
-    named = read_privately(conf, section, [*names, cfg.BoolOpt("insecure", default=False)])
-    if cloud := named[section].cloud:
+    private = read_privately(conf)
+    private.register_opts([*names, cfg.BoolOpt("insecure", default=False)], group=section)
+    if cloud := private[section].cloud:
         for finding in _insecure_cloud(cloud):
-            yield f"{place(named, 'cloud', section)}: {finding}"
+            yield f"{place(private, 'cloud', section)}: {finding}"
         return
-    if named[section].insecure:
-        yield f"{place(named, 'insecure', section)}: {_UNVERIFIED}"
-    section = named[section].auth_section or section
-    auth_type = read_privately(conf, section, names)[section].auth_type
+    if private[section].insecure:
+        yield f"{place(private, 'insecure', section)}: {_UNVERIFIED}"
+    section = private[section].auth_section or section
+    private.register_opts(names, group=section)
+    auth_type = private[section].auth_type
     if auth_type == "none":
         return  # it sends no credentials
     try:
@@ -218,10 +221,11 @@ def _account(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
     found = [option for option in options if _ACCOUNT_URLS.search(option.dest)]
     # Without "required": what is missing is not insecure, and other checks report it.
     optional = [cfg.StrOpt(each.name, dest=each.dest, deprecated_opts=each.deprecated_opts) for each in found]
-    urls = read_privately(conf, section, optional)
-    for option, url in urls[section].items():
+    private.register_opts(optional, group=section)
+    for option in optional:
+        url = private[section][option.dest]
         if url and _is_remote_http(url):
-            yield f"{place(urls, option, section)}: {_PLAIN}"
+            yield f"{place(private, option.dest, section)}: {_PLAIN}"
 
 
 def _insecure_cloud(cloud: str) -> Iterator[str]:
@@ -361,11 +365,3 @@ def is_local(host: str) -> bool:
 def _is_remote_http(url: str) -> bool:
     parts = urllib.parse.urlsplit(url)
     return parts.scheme == "http" and not is_local(parts.hostname or "")
-
-
-def read_privately(conf: cfg.ConfigOpts, group: str, options: Sequence[cfg.Opt]) -> cfg.ConfigOpts:
-    """The same files with options of a library, whose own registration would conflict with ours."""
-    private = cfg.ConfigOpts()
-    private.register_opts(options, group=group)
-    private([], default_config_files=list(conf.config_file or []), default_config_dirs=list(conf.config_dir or []))
-    return private

@@ -17,8 +17,9 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from sqlalchemy import exc as sa_exc
 
-from watcher_sync.cmd.checks.insecure_settings import enabled_drivers, has_nats, place, read_privately
+from watcher_sync.cmd.checks.insecure_settings import enabled_drivers, has_nats, place
 from watcher_sync.conf import outlet_watch
+from watcher_sync.conf.private import read_privately
 from watcher_sync.sources.kubernetes.kubeconfig import find_paths
 from watcher_sync.storage.database.database import sqlite_path
 
@@ -60,7 +61,8 @@ def _config_files(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def _policy(conf: cfg.ConfigOpts) -> Iterator[str]:
-    files = read_privately(conf, "oslo_policy", _POLICY_OPTIONS)
+    files = read_privately(conf)
+    files.register_opts(_POLICY_OPTIONS, group="oslo_policy")
     group = files.oslo_policy
     paths = [files.find_file(group.policy_file)]
     for folder in group.policy_dirs:

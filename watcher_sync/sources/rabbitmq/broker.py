@@ -16,6 +16,7 @@ import msgspec
 from oslo_config import cfg
 
 from watcher_sync.conf import files, urls
+from watcher_sync.conf.private import read_privately
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.plugins import register_options
 from watcher_sync.sources.scrubbing import without_secrets
@@ -161,12 +162,7 @@ def _from_query(section: str, query: Mapping[str, str], strict: bool) -> dict[st
 
 def _private_conf(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:
     """A configuration of the same files: libraries register the same group with options of their own."""
-    private = cfg.ConfigOpts()
-    try:
-        files, folders = list(conf.config_file or []), list(conf.config_dir or [])
-    except cfg.NoSuchOptError:  # never parsed: there are no files
-        files, folders = [], []
-    private([], project="watcher-sync", default_config_files=files, default_config_dirs=folders)
+    private = read_privately(conf)
     register_options(private, _OPTIONS, GROUP)
     # Of a file it is meant for RPC: deployment tools set 1, which makes one round trip of each message.
     private.set_override("rabbit_qos_prefetch_count", 0, group=GROUP)
