@@ -6,9 +6,11 @@
 ``cloud_account``   The account with which a reconciler asks a cloud: options of keystoneauth
 ``custom_kinds``    Kinds of Kubernetes that become custom objects
 ``database``        ``[database]``: time limits of statements and transactions
+``drivers``         What the classes of enabled drivers declare about their sections
 ``engine``          ``[engine]``: sources, batches, leadership and shutdown
 ``keystone``        ``[keystone_authtoken]``: keystonemiddleware and its auth plugin
 ``files``           Checks the files that options name
+``findings``        What drivers and extensions need to declare what the upgrade check examines
 ``liveness``        ``[liveness]``: when a host counts as down
 ``monitoring``      ``[monitoring]``: the monitoring HTTP server, and when a source is stale
 ``namespaces``      Namespaces of Kubernetes that belong to projects

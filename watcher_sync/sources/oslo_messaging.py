@@ -36,6 +36,7 @@ from watcher_sync.exceptions import ConfigError, described
 from watcher_sync.plugins import register_options
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.notifier_options import PRIORITIES, PUBLISHER_OPTS
+from watcher_sync.sources.rabbitmq.broker import insecure_broker
 from watcher_sync.sources.scrubbing import without_secrets
 from watcher_sync.wire import envelopes, request_contexts
 from watcher_sync.wire.json import MAX_SIZE
@@ -119,6 +120,7 @@ class OsloMessagingSource(Source):
             " oslo.messaging has read and decoded it before.",
         ),
     ]
+    insecure_transports = staticmethod(insecure_broker)
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:raises ConfigError: when the transport_url is missing or malformed."""

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import urllib.parse
 from collections.abc import Iterator
 
 from oslo_config import cfg
 from sqlalchemy import exc as sa_exc
 
 from watcher_sync.conf import keystone, opts, outlet_watch, outlet_webhook, reconcile_nova
+from watcher_sync.conf.drivers import gather_declared
+from watcher_sync.conf.findings import is_local, is_remote_http
+from watcher_sync.conf.findings import place as place
 from watcher_sync.conf.networks import Network, is_loopback
 from watcher_sync.conf.private import read_privately
-from watcher_sync.exceptions import ConfigError
 from watcher_sync.handlers.dcm.handler import DcmHandler
-from watcher_sync.sources.kubernetes.kubeconfig import KubeconfigError, read_kubeconfig
-from watcher_sync.sources.nats.client_settings import CLIENT_OPTIONS, NatsClientSettings
-from watcher_sync.sources.rabbitmq.broker import GROUP, read_broker
 from watcher_sync.storage.database.database import url_of
 
 RABBIT_SCHEMES = ("rabbit", "amqp", "kombu+rabbit", "kombu+amqp")
@@ -31,9 +29,6 @@ _ACCOUNT_URLS = re.compile(r"url$|endpoint$|_endpoint_override$")
 """The names of options of an account, to whose URLs its password or its tokens go."""
 _PLAIN = "passwords and tokens cross the network without TLS; use an https URL."
 _UNVERIFIED = "the certificates of Keystone and its services are not verified; remove the option, and set cafile."
-
-_KAFKA_VERIFIES = {"enable.ssl.certificate.verification": "true", "ssl.endpoint.identification.algorithm": "https"}
-"""Properties of librdkafka that verify a broker, with their defaults."""
 
 _DANGEROUS_NETWORKS = [
     (ipaddress.ip_network(network), consequence)
@@ -56,35 +51,11 @@ def find_insecure_access(conf: cfg.ConfigOpts) -> list[str]:
 def find_insecure_transports(conf: cfg.ConfigOpts) -> list[str]:
     """Connections to other machines without TLS, or without verification of the peer."""
     found = [*_database(conf), *_callbacks_without_tls(conf), *_watch_without_tls(conf), *_accounts(conf)]
-    for section, driver in enabled_drivers(conf):
-        group = conf[section]
-        if driver == "kubernetes":
-            found += _kubernetes(conf, section)
-        elif driver == "federation":
-            found += _region(conf, section)
-        elif driver == "kafka":
-            found += _kafka(conf, section)
-        elif has_nats(group):
-            found += _nats(conf, section)
-        elif "transport_url" in group:
-            found += _rabbit(conf, section, group.transport_url)
+    for namespace, names in ((opts.SOURCES, conf.engine.enabled_sources), (opts.OUTLETS, conf.outlets.enabled)):
+        found += gather_declared(
+            conf, namespace, names, lambda driver, section: driver.insecure_transports(conf, section)
+        )
     return found
-
-
-def enabled_drivers(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str | None]]:
-    """(section, driver) of each enabled source and log, with the options of the driver registered if installed."""
-    for name, driver in enabled_sources(conf):
-        yield f"source_{name}", driver
-    for name in dict.fromkeys(conf.outlets.enabled):
-        opts.register_outlet(conf, name, [])
-        driver = conf[f"outlet_{name}"].driver
-        opts.register_outlet(conf, name, opts.plugin_options(opts.OUTLETS, [driver]).get(driver, []))
-        yield f"outlet_{name}", driver
-
-
-def has_nats(group: cfg.ConfigOpts.GroupAttr) -> bool:
-    """Whether a section has the options of a connection to NATS."""
-    return all(option.dest in group for option in CLIENT_OPTIONS)
 
 
 def enabled_sources(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str | None]]:
@@ -94,16 +65,6 @@ def enabled_sources(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str | None]]:
         driver = conf[f"source_{name}"].driver
         opts.register_source(conf, name, opts.plugin_options(opts.SOURCES, [driver]).get(driver, []))
         yield name, driver
-
-
-def place(conf: cfg.ConfigOpts, option: str, group: str) -> str:
-    """``[group] option (file)``; without the file if the value is a default."""
-    try:
-        location = conf.get_location(option, group)
-    except (KeyError, cfg.NoSuchOptError, ValueError):
-        location = None
-    file = getattr(location, "detail", "") if location is not None and location.location.is_user_controlled else ""
-    return f"[{group}] {option} ({file})" if file else f"[{group}] {option}"
 
 
 def _api(conf: cfg.ConfigOpts) -> Iterator[str]:
@@ -224,7 +185,7 @@ def _account(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
     private.register_opts(optional, group=section)
     for option in optional:
         url = private[section][option.dest]
-        if url and _is_remote_http(url):
+        if url and is_remote_http(url):
             yield f"{place(private, option.dest, section)}: {_PLAIN}"
 
 
@@ -241,7 +202,7 @@ def _insecure_cloud(cloud: str) -> Iterator[str]:
     if found.get_requests_verify_args()[0] is False:
         yield f"verify of {cloud} in clouds.yaml: {_UNVERIFIED}"
     for name, url in sorted({**found.config, **found.config["auth"]}.items()):
-        if _ACCOUNT_URLS.search(name) and isinstance(url, str) and _is_remote_http(url):
+        if _ACCOUNT_URLS.search(name) and isinstance(url, str) and is_remote_http(url):
             yield f"{name} of {cloud} in clouds.yaml: {_PLAIN}"
 
 
@@ -262,106 +223,3 @@ def _database(conf: cfg.ConfigOpts) -> Iterator[str]:
         )
     elif url.get_backend_name() in ("mysql", "mariadb") and not ({"ssl_ca", "ssl_capath"} & query.keys()):
         yield f"{where}: the connection to {hosts[0]} has no verified TLS; add ssl_ca=FILE to the URL."
-
-
-def _rabbit(conf: cfg.ConfigOpts, group: str, given: str | None) -> Iterator[str]:
-    if (given or "").partition("://")[0] not in RABBIT_SCHEMES:
-        return
-    try:
-        broker = read_broker(group, given, conf, strict=False)
-    except ConfigError:
-        return  # the check of the sources reports it
-    remote = [host.name for host in broker.hosts if not is_local(host.name)]
-    if not remote:
-        return
-    where = place(conf, "transport_url", group)
-    if not broker.options["ssl"]:
-        yield (
-            f"{where}: messages and the password for {remote[0]} cross the network without TLS; set ssl = true and "
-            f"ssl_ca_file in [{GROUP}]."
-        )
-    elif not broker.options["ssl_ca_file"]:
-        yield f"{where}: the certificate of {remote[0]} is not verified; set ssl_ca_file in [{GROUP}]."
-
-
-def _nats(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
-    try:
-        settings = NatsClientSettings(section, conf[section])
-    except ConfigError:
-        return  # the check of the sources or that of the outlets reports it
-    remote = [server.hostname for server in settings.servers if not is_local(server.hostname or "")]
-    if remote and not settings.tls:
-        where = place(conf, "servers", section)
-        yield (
-            f"{where}: messages and credentials for {remote[0]} cross the network without TLS; use tls:// in the URL "
-            "and set tls_ca_file."
-        )
-
-
-def _kafka(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
-    group = conf[section]
-    hosts = [_host(server.rpartition("://")[2]) for server in group.servers]
-    remote = [host for host in hosts if host and not is_local(host)]
-    if not remote:
-        return
-    properties = {name: value.lower() for name, value in group.properties.items()}
-    if properties.get("security.protocol") not in ("ssl", "sasl_ssl"):
-        where = place(conf, "servers", section)
-        yield (
-            f"{where}: messages and credentials for {remote[0]} cross the network without TLS; set "
-            "security.protocol:SASL_SSL in properties."
-        )
-    for name, verified in _KAFKA_VERIFIES.items():
-        if properties.get(name, verified) != verified:
-            where = place(conf, "properties", section)
-            yield f"{where}: {name} lets another server stand in for {remote[0]}; remove it."
-
-
-def _region(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
-    group = conf[section]
-    for option in ("endpoint", "auth_url"):
-        if _is_remote_http(group[option] or ""):
-            yield f"{place(conf, option, section)}: tokens or passwords cross the network without TLS; use https://."
-    endpoint = urllib.parse.urlsplit(group.endpoint or "")
-    host = _host(group.address or endpoint.netloc)
-    has_tls = endpoint.scheme == "https" if group.stream_tls is None else group.stream_tls
-    if host and not has_tls and not is_local(host):
-        decides = next(option for option in ("stream_tls", "address", "endpoint") if group[option] is not None)
-        where = place(conf, decides, section)
-        yield f"{where}: tokens and changes for {host} cross the network without TLS; set stream_tls = true."
-
-
-def _host(address: str) -> str:
-    """The host of ``host``, ``host:port`` or ``[host]:port``; empty: it has none."""
-    try:
-        return urllib.parse.urlsplit(f"//{address}").hostname or ""
-    except ValueError:
-        return ""
-
-
-def _kubernetes(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
-    group = conf[section]
-    if group.in_cluster:
-        return
-    try:
-        cluster = read_kubeconfig(group.kubeconfig, group.context).cluster
-    except KubeconfigError:
-        return  # the check of the sources reports it
-    where = f"{place(conf, 'kubeconfig', section)}: {cluster.path}"
-    if cluster.values.insecure_skip_tls_verify:
-        yield (
-            f"{where}: insecure-skip-tls-verify of {cluster.name!r} disables the verification of the API server; "
-            "remove it, and set certificate-authority-data."
-        )
-    if _is_remote_http(cluster.values.server or ""):
-        yield f"{where}: the server of {cluster.name!r} has no TLS, so tokens are readable; use its https address."
-
-
-def is_local(host: str) -> bool:
-    """Whether a host, or the path of a socket, is on this machine."""
-    return host.startswith(("/", "@")) or is_loopback(host)
-
-
-def _is_remote_http(url: str) -> bool:
-    parts = urllib.parse.urlsplit(url)
-    return parts.scheme == "http" and not is_local(parts.hostname or "")

@@ -17,10 +17,10 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from sqlalchemy import exc as sa_exc
 
-from watcher_sync.cmd.checks.insecure_settings import enabled_drivers, has_nats, place
-from watcher_sync.conf import outlet_watch
+from watcher_sync.conf import opts, outlet_watch
+from watcher_sync.conf.drivers import gather_declared
+from watcher_sync.conf.findings import place
 from watcher_sync.conf.private import read_privately
-from watcher_sync.sources.kubernetes.kubeconfig import find_paths
 from watcher_sync.storage.database.database import sqlite_path
 
 _SECRET = re.compile(
@@ -34,8 +34,6 @@ _POLICY_OPTIONS = [
     cfg.MultiStrOpt("policy_dirs", default=["policy.d"]),
 ]
 _MAX_BYTES = 4 * 1024 * 1024
-_NATS_SECRET_FILES = ("tls_key_file", "nkey_seed_file", "credentials_file")
-"""Options of a connection to NATS that name files with a secret."""
 
 
 def find_loose_files(conf: cfg.ConfigOpts) -> list[str]:
@@ -74,16 +72,10 @@ def _policy(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def _driver_files(conf: cfg.ConfigOpts) -> Iterator[str]:
-    for section, driver in enabled_drivers(conf):
-        group = conf[section]
-        if driver == "kubernetes" and not group.in_cluster:
-            for path in find_paths(group.kubeconfig):
-                yield from _examine(str(path), place(conf, "kubeconfig", section), has_secret=True)
-        for option in _NATS_SECRET_FILES if has_nats(group) else ():
-            if group[option]:
-                yield from _examine(group[option], place(conf, option, section), has_secret=True)
-        if driver == "federation" and group.keyfile:
-            yield from _examine(group.keyfile, place(conf, "keyfile", section), has_secret=True)
+    for namespace, names in ((opts.SOURCES, conf.engine.enabled_sources), (opts.OUTLETS, conf.outlets.enabled)):
+        for each in gather_declared(conf, namespace, names, lambda driver, section: driver.named_files(conf, section)):
+            if each.path:
+                yield from _examine(each.path, place(conf, each.option, each.section), has_secret=each.has_secret)
 
 
 def _watch_files(conf: cfg.ConfigOpts) -> Iterator[str]:

@@ -9,13 +9,14 @@ accepted and not used.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 from oslo_config import cfg
 
 from watcher_sync.conf import files, urls
+from watcher_sync.conf.findings import is_local, place
 from watcher_sync.conf.private import read_privately
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.plugins import register_options
@@ -144,6 +145,23 @@ def read_broker(section: str, url: str | None, conf: cfg.ConfigOpts, *, strict: 
         names = ("ssl_ca_file", "ssl_cert_file", "ssl_key_file")
         files.check_tls(GROUP, *((name, options[name]) for name in names))
     return Broker(hosts, parsed.virtual_host or "/", options)
+
+
+def insecure_broker(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
+    """Findings about the broker of a section's ``transport_url``.
+
+    :raises ConfigError: naming the option that is wrong, or a transport that is not RabbitMQ.
+    """
+    broker = read_broker(section, conf[section].transport_url, conf, strict=False)
+    remote = [host.name for host in broker.hosts if not is_local(host.name)]
+    where = place(conf, "transport_url", section)
+    if remote and not broker.options["ssl"]:
+        yield (
+            f"{where}: messages and the password for {remote[0]} cross the network without TLS; set ssl = true and "
+            f"ssl_ca_file in [{GROUP}]."
+        )
+    elif remote and not broker.options["ssl_ca_file"]:
+        yield f"{where}: the certificate of {remote[0]} is not verified; set ssl_ca_file in [{GROUP}]."
 
 
 def _from_query(section: str, query: Mapping[str, str], strict: bool) -> dict[str, Any]:
