@@ -8,6 +8,7 @@
 ``database``        ``[database]``: time limits of statements and transactions
 ``drivers``         What the classes of enabled drivers declare about their sections
 ``engine``          ``[engine]``: sources, batches, leadership and shutdown
+``insecure_account``  Finds what an account of Keystone sends without TLS
 ``keystone``        ``[keystone_authtoken]``: keystonemiddleware and its auth plugin
 ``files``           Checks the files that options name
 ``findings``        What drivers and extensions need to declare what the upgrade check examines

@@ -17,10 +17,11 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from sqlalchemy import exc as sa_exc
 
-from watcher_sync.conf import opts, outlet_watch
+from watcher_sync.conf import opts
 from watcher_sync.conf.drivers import gather_declared
 from watcher_sync.conf.findings import place
 from watcher_sync.conf.private import read_privately
+from watcher_sync.extension import gather
 from watcher_sync.storage.database.database import sqlite_path
 
 _SECRET = re.compile(
@@ -38,7 +39,7 @@ _MAX_BYTES = 4 * 1024 * 1024
 
 def find_loose_files(conf: cfg.ConfigOpts) -> list[str]:
     """The findings for configuration, policy, kubeconfigs, keys and the SQLite database."""
-    return [*_configuration(conf), *_policy(conf), *_driver_files(conf), *_watch_files(conf), *_state(conf)]
+    return [*_configuration(conf), *_policy(conf), *_named(conf), *_state(conf)]
 
 
 def _configuration(conf: cfg.ConfigOpts) -> Iterator[str]:
@@ -71,20 +72,13 @@ def _policy(conf: cfg.ConfigOpts) -> Iterator[str]:
             yield from _examine(path, place(files, "policy_file", "oslo_policy"), has_secret=False)
 
 
-def _driver_files(conf: cfg.ConfigOpts) -> Iterator[str]:
-    for namespace, names in ((opts.SOURCES, conf.engine.enabled_sources), (opts.OUTLETS, conf.outlets.enabled)):
-        for each in gather_declared(conf, namespace, names, lambda driver, section: driver.named_files(conf, section)):
-            if each.path:
-                yield from _examine(each.path, place(conf, each.option, each.section), has_secret=each.has_secret)
-
-
-def _watch_files(conf: cfg.ConfigOpts) -> Iterator[str]:
-    group = conf[outlet_watch.GROUP]
-    if group.tls_key:
-        yield from _examine(group.tls_key, place(conf, "tls_key", outlet_watch.GROUP), has_secret=True)
-    for path in group.jwt_key_files:
-        is_secret = any(name.startswith("HS") for name in group.jwt_algorithms)
-        yield from _examine(path, place(conf, "jwt_key_files", outlet_watch.GROUP), has_secret=is_secret)
+def _named(conf: cfg.ConfigOpts) -> Iterator[str]:
+    of_sources = gather_declared(
+        conf, opts.SOURCES, conf.engine.enabled_sources, lambda driver, section: driver.named_files(conf, section)
+    )
+    for each in [*of_sources, *gather(lambda extension: extension.named_files(conf))]:
+        if each.path:
+            yield from _examine(each.path, place(conf, each.option, each.section), has_secret=each.has_secret)
 
 
 def _state(conf: cfg.ConfigOpts) -> Iterator[str]:

@@ -3,8 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from oslo_config import cfg
+
 from watcher_sync.extension import Extension
 
 
 class DcmExtension(Extension):
     """See the module."""
+
+    def insecure_access(self, conf: cfg.ConfigOpts) -> Iterable[str]:
+        """See :mod:`watcher_sync.extensions.dcm.findings`."""
+        from watcher_sync.extensions.dcm import findings
+
+        return findings.insecure_access(conf)

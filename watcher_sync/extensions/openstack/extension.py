@@ -3,8 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from oslo_config import cfg
+
 from watcher_sync.extension import Extension
 
 
 class OpenStackExtension(Extension):
     """See the module."""
+
+    def insecure_transports(self, conf: cfg.ConfigOpts) -> Iterable[str]:
+        """See :mod:`watcher_sync.extensions.openstack.findings`."""
+        from watcher_sync.extensions.openstack import findings
+
+        return findings.insecure_transports(conf)

@@ -2,4 +2,5 @@
 """Subscriptions and their deliveries.
 
 ``extension``  What the core asks of it
+``findings``   What the upgrade check examines of it
 """
