@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from watcher_sync.api.service import Service
     from watcher_sync.commit.direct import DirectWriter
     from watcher_sync.commit.evaluation import Evaluator
+    from watcher_sync.conf.findings import NamedFile
     from watcher_sync.dispatch import Dispatcher
     from watcher_sync.engine.engine import Engine
     from watcher_sync.engine.services import BackgroundService
@@ -193,6 +194,10 @@ class Extension:
 
     def insecure_transports(self, conf: cfg.ConfigOpts) -> Iterable[str]:
         """Findings about connections to other machines without TLS or verification, one line each."""
+        return ()
+
+    def named_files(self, conf: cfg.ConfigOpts) -> Iterable[NamedFile]:
+        """Files that options name, and that other users must not read or change."""
         return ()
 
     def upgrade_checks(self, examined: Examined) -> Iterable[tuple[str, Callable[[], Result]]]:

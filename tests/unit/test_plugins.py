@@ -16,7 +16,10 @@ from oslo_config import cfg
 from stevedore import _cache
 
 from watcher_sync.assembly import log
+from watcher_sync.assembly.process import make_conf
 from watcher_sync.assembly.sources import load_driver, source_makers
+from watcher_sync.cmd.checks.insecure_settings import find_insecure_transports
+from watcher_sync.cmd.checks.loose_files import find_loose_files
 from watcher_sync.cmd.start import accept_interrupt
 from watcher_sync.conf import opts
 from watcher_sync.conf.outlets import OUTLETS
@@ -197,6 +200,73 @@ def test_a_handler_that_fails_to_read_the_configuration_fails_alone(
     assert [(each.plugin, each.reason) for each in table.failures] == [("reads", "SystemExit: 3")]
     assert table.find("a.b") is None
     assert "nova" in table.dialects
+
+
+DECLARING_DRIVERS = """
+from oslo_config import cfg
+
+from watcher_sync.conf.findings import NamedFile, place
+from watcher_sync.exceptions import ConfigError
+from watcher_sync.log.base import Outlet
+from watcher_sync.sources.base import Source
+
+class Declaring:
+    options = [cfg.StrOpt("key_file"), cfg.BoolOpt("tls")]
+
+    @staticmethod
+    def insecure_transports(conf, section):
+        yield f"{place(conf, 'tls', section)}: set it."
+
+    @staticmethod
+    def named_files(conf, section):
+        return [NamedFile(section, "key_file", conf[section].key_file)]
+
+class Wrong(Declaring):
+    @staticmethod
+    def insecure_transports(conf, section):
+        yield "unfinished"
+        raise ConfigError("an option")
+
+class Raising(Wrong):
+    @staticmethod
+    def named_files(conf, section):
+        raise SystemExit
+
+class DeclaringSource(Declaring, Source): pass
+class DeclaringOutlet(Declaring, Outlet): pass
+class WrongSource(Wrong, Source): pass
+class WrongOutlet(Wrong, Outlet): pass
+class RaisingSource(Raising, Source): pass
+class RaisingOutlet(Raising, Outlet): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "enabled_by"), [("source", "[engine]\nenabled_sources"), ("outlet", "[outlets]\nenabled")]
+)
+def test_the_upgrade_check_examines_what_a_plugin_declares_and_one_that_raises_fails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], kind: str, enabled_by: str
+) -> None:
+    (tmp_path / "declaring_drivers.py").write_text(DECLARING_DRIVERS)
+    names = [f"{name}{kind.title()}" for name in ("Raising", "Wrong", "Declaring")]
+    lines = [f"{name.lower()} = declaring_drivers:{name}" for name in names]
+    install(tmp_path, monkeypatch, f"[watcher_sync.{kind}s]", *lines)
+    sections = "".join(
+        f"[{kind}_{number}]\ndriver = {name.lower()}\nkey_file = {tmp_path}/{number}\ntls = false\n"
+        for number, name in enumerate(names)
+    )
+    for number in range(3):
+        (tmp_path / str(number)).touch(mode=0o604)
+    file = tmp_path / "ws.conf"
+    file.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n{enabled_by} = 0, 1, 2\n{sections}")
+    file.chmod(0o600)
+    conf = make_conf([f"--config-file={file}"], prog="test")
+    assert find_insecure_transports(conf) == [f"[{kind}_2] tls ({file}): set it."]
+    assert "".join(capfd.readouterr()) == ""
+    assert [line.partition(" (mode")[0] for line in find_loose_files(conf)] == [
+        f"{tmp_path}/{number}: [{kind}_{number}] key_file ({file}): every user can read it" for number in (1, 2)
+    ]
+    assert f"[{kind}_0] driver = raising{kind} fails and is left out here" in "".join(capfd.readouterr())
 
 
 def test_a_handler_that_names_a_missing_method_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

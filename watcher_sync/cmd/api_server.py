@@ -16,9 +16,9 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.api.http.request_input import SOCKET
-from watcher_sync.api.identity.authentication import is_loopback
 from watcher_sync.assembly import process
 from watcher_sync.assembly.api import Wsgi, assemble
+from watcher_sync.conf.networks import is_loopback
 from watcher_sync.engine.monitoring_http import ThreadingServer, ThreadingServer6
 from watcher_sync.exceptions import ConfigError
 

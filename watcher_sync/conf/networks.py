@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The type of options whose values are networks or addresses."""
+"""The type of options whose values are networks or addresses, and which addresses are this machine's own."""
 
 from __future__ import annotations
 
@@ -31,3 +31,13 @@ class NetworkText(types.ConfigType):
 
     def _formatter(self, value: str) -> str:
         return value
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or an address belongs to the loopback interface."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -13,14 +13,17 @@ from __future__ import annotations
 
 import abc
 import datetime
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 from oslo_config import cfg
 
 from watcher_sync.exceptions import WatcherSyncError
 from watcher_sync.log.formats import Encode, encoder_of
+
+if TYPE_CHECKING:
+    from watcher_sync.conf.findings import NamedFile
 
 CREATED: Final = "created"
 """The entity was created."""
@@ -162,6 +165,22 @@ class Outlet(abc.ABC):
 
         The framework publishes a larger change without its values (:attr:`LogChange.omitted`).
         """
+
+    @staticmethod
+    def insecure_transports(conf: cfg.ConfigOpts, section: str) -> Iterable[str]:
+        """Findings about a connection to another machine without TLS or verification, one line each.
+
+        ``watcher-sync-status upgrade check`` shows them. The functions of :mod:`watcher_sync.conf.findings` help.
+
+        :param section: of an outlet, whose options are registered.
+        :raises ConfigError: an option is wrong, so there is no finding.
+        """
+        return ()
+
+    @staticmethod
+    def named_files(conf: cfg.ConfigOpts, section: str) -> Iterable[NamedFile]:
+        """The files that options name, and that other users must not read or change, for the same check."""
+        return ()
 
     @abc.abstractmethod
     def open(self, position: LogPositions) -> LogPositions:

@@ -18,7 +18,7 @@ import abc
 import datetime
 import enum
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
@@ -28,6 +28,8 @@ from watcher_sync.events import Event
 
 if TYPE_CHECKING:
     from oslo_config import cfg
+
+    from watcher_sync.conf.findings import NamedFile
 
 LOG = logging.getLogger(__name__)
 
@@ -175,6 +177,22 @@ class Source(abc.ABC):
         :param name: of the source.
         """
         return ""
+
+    @staticmethod
+    def insecure_transports(conf: cfg.ConfigOpts, section: str) -> Iterable[str]:
+        """Findings about a connection to another machine without TLS or verification, one line each.
+
+        ``watcher-sync-status upgrade check`` shows them. The functions of :mod:`watcher_sync.conf.findings` help.
+
+        :param section: of a source, whose options are registered.
+        :raises ConfigError: an option is wrong, so there is no finding.
+        """
+        return ()
+
+    @staticmethod
+    def named_files(conf: cfg.ConfigOpts, section: str) -> Iterable[NamedFile]:
+        """The files that options name, and that other users must not read or change, for the same check."""
+        return ()
 
     @abc.abstractmethod
     def start(self, emit: Emit) -> None:

@@ -30,11 +30,13 @@ from oslo_utils import strutils
 
 from watcher_sync.backoff import Backoff
 from watcher_sync.conf import files, urls
+from watcher_sync.conf.private import read_privately
 from watcher_sync.events import OSLO, Event
 from watcher_sync.exceptions import ConfigError, described
 from watcher_sync.plugins import register_options
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.notifier_options import PRIORITIES, PUBLISHER_OPTS
+from watcher_sync.sources.rabbitmq.broker import insecure_broker
 from watcher_sync.sources.scrubbing import without_secrets
 from watcher_sync.wire import envelopes, request_contexts
 from watcher_sync.wire.json import MAX_SIZE
@@ -118,6 +120,7 @@ class OsloMessagingSource(Source):
             " oslo.messaging has read and decoded it before.",
         ),
     ]
+    insecure_transports = staticmethod(insecure_broker)
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:raises ConfigError: when the transport_url is missing or malformed."""
@@ -378,12 +381,7 @@ def _private_conf(conf: cfg.ConfigOpts, *, prefetch: int) -> cfg.ConfigOpts:
     :param prefetch: messages that RabbitMQ may deliver ahead of their ack, unless the query of the URL has another
         number. The library's own default has no bound, and the number of a file is meant for RPC.
     """
-    private = cfg.ConfigOpts()
-    try:
-        files, folders = list(conf.config_file or []), list(conf.config_dir or [])
-    except cfg.NoSuchOptError:  # never parsed: there are no files
-        files, folders = [], []
-    private([], project="watcher-sync", default_config_files=files, default_config_dirs=folders)
+    private = read_privately(conf)
     for group, options in library_opts.list_opts():
         if group in (_KAFKA_GROUP, _RABBIT_GROUP):
             register_options(private, options, group)

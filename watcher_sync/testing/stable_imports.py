@@ -29,6 +29,7 @@ _NAMES: Final = {
         "AdminOnly Count DependsOn Derived Doc Entity Id In LongText MaxBytes Placeholder Reference Relation Text "
         "Vocabulary kind kind_of"
     ),
+    "watcher_sync.conf.findings": "NamedFile host_in is_local is_remote_http place",
     "watcher_sync.sources.base": "Emit IntakeClosed Source SourceState SourceStatus",
     "watcher_sync.sources.redelivery": "Redelivery",
     "watcher_sync.backoff": "Backoff",

@@ -18,7 +18,6 @@ Exempt paths have no check.
 
 from __future__ import annotations
 
-import ipaddress
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -27,6 +26,7 @@ from oslo_config import cfg
 
 from watcher_sync.api.http.problems import Problem, wsgi_answer
 from watcher_sync.conf import outlet_watch
+from watcher_sync.conf.networks import is_loopback
 
 _FORWARDING = ("HTTP_X_FORWARDED_FOR", "HTTP_X_REAL_IP", "HTTP_TRUE_CLIENT_IP", "HTTP_X_CLIENT_IP")
 _PORTS = {"http": "80", "https": "443"}
@@ -123,16 +123,6 @@ class TrustedRequests:
                 "Host on, or name the page in [api] allowed_origins"
             )
         return None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or an address belongs to the loopback interface."""
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def host_of(environ: Mapping[str, Any]) -> str:

@@ -17,9 +17,10 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from sqlalchemy import exc as sa_exc
 
-from watcher_sync.cmd.checks.insecure_settings import enabled_drivers, has_nats, place, read_privately
-from watcher_sync.conf import outlet_watch
-from watcher_sync.sources.kubernetes.kubeconfig import find_paths
+from watcher_sync.conf.drivers import gather_declared
+from watcher_sync.conf.findings import place
+from watcher_sync.conf.private import read_privately
+from watcher_sync.extension import gather
 from watcher_sync.storage.database.database import sqlite_path
 
 _SECRET = re.compile(
@@ -33,13 +34,11 @@ _POLICY_OPTIONS = [
     cfg.MultiStrOpt("policy_dirs", default=["policy.d"]),
 ]
 _MAX_BYTES = 4 * 1024 * 1024
-_NATS_SECRET_FILES = ("tls_key_file", "nkey_seed_file", "credentials_file")
-"""Options of a connection to NATS that name files with a secret."""
 
 
 def find_loose_files(conf: cfg.ConfigOpts) -> list[str]:
     """The findings for configuration, policy, kubeconfigs, keys and the SQLite database."""
-    return [*_configuration(conf), *_policy(conf), *_driver_files(conf), *_watch_files(conf), *_state(conf)]
+    return [*_configuration(conf), *_policy(conf), *_named(conf), *_state(conf)]
 
 
 def _configuration(conf: cfg.ConfigOpts) -> Iterator[str]:
@@ -60,7 +59,8 @@ def _config_files(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def _policy(conf: cfg.ConfigOpts) -> Iterator[str]:
-    files = read_privately(conf, "oslo_policy", _POLICY_OPTIONS)
+    files = read_privately(conf)
+    files.register_opts(_POLICY_OPTIONS, group="oslo_policy")
     group = files.oslo_policy
     paths = [files.find_file(group.policy_file)]
     for folder in group.policy_dirs:
@@ -71,26 +71,11 @@ def _policy(conf: cfg.ConfigOpts) -> Iterator[str]:
             yield from _examine(path, place(files, "policy_file", "oslo_policy"), has_secret=False)
 
 
-def _driver_files(conf: cfg.ConfigOpts) -> Iterator[str]:
-    for section, driver in enabled_drivers(conf):
-        group = conf[section]
-        if driver == "kubernetes" and not group.in_cluster:
-            for path in find_paths(group.kubeconfig):
-                yield from _examine(str(path), place(conf, "kubeconfig", section), has_secret=True)
-        for option in _NATS_SECRET_FILES if has_nats(group) else ():
-            if group[option]:
-                yield from _examine(group[option], place(conf, option, section), has_secret=True)
-        if driver == "federation" and group.keyfile:
-            yield from _examine(group.keyfile, place(conf, "keyfile", section), has_secret=True)
-
-
-def _watch_files(conf: cfg.ConfigOpts) -> Iterator[str]:
-    group = conf[outlet_watch.GROUP]
-    if group.tls_key:
-        yield from _examine(group.tls_key, place(conf, "tls_key", outlet_watch.GROUP), has_secret=True)
-    for path in group.jwt_key_files:
-        is_secret = any(name.startswith("HS") for name in group.jwt_algorithms)
-        yield from _examine(path, place(conf, "jwt_key_files", outlet_watch.GROUP), has_secret=is_secret)
+def _named(conf: cfg.ConfigOpts) -> Iterator[str]:
+    of_drivers = gather_declared(conf, lambda driver, section: driver.named_files(conf, section))
+    for each in [*of_drivers, *gather(lambda extension: extension.named_files(conf))]:
+        if each.path:
+            yield from _examine(each.path, place(conf, each.option, each.section), has_secret=each.has_secret)
 
 
 def _state(conf: cfg.ConfigOpts) -> Iterator[str]:

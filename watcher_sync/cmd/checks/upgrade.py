@@ -22,15 +22,11 @@ from watcher_sync.assembly.api import check_policy
 from watcher_sync.assembly.log import make_outlets
 from watcher_sync.assembly.sources import make_authority, source_makers
 from watcher_sync.assembly.store import load_kinds, open_store
-from watcher_sync.cmd.checks.insecure_settings import (
-    RABBIT_SCHEMES,
-    enabled_sources,
-    find_insecure_access,
-    find_insecure_transports,
-    place,
-)
+from watcher_sync.cmd.checks.insecure_settings import find_insecure_access, find_insecure_transports
 from watcher_sync.cmd.checks.loose_files import find_loose_files
 from watcher_sync.conf import cloud_account, opts, reconcile_nova
+from watcher_sync.conf.drivers import enabled_sources
+from watcher_sync.conf.findings import place
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, SchemaMissing, SourceError, StorageError, WatcherSyncError
@@ -40,6 +36,8 @@ from watcher_sync.storage.schema import schema
 from watcher_sync.storage.writing.journal import first_since
 from watcher_sync.storage.writing.store import Store
 
+RABBIT_SCHEMES = ("rabbit", "amqp", "kombu+rabbit", "kombu+amqp")
+"""Of a transport_url whose broker is RabbitMQ."""
 NOVA_DRIVERS = ("oslo_messaging", "rabbitmq", "rabbitmq_stream")
 """The drivers of sources that receive Nova's notifications."""
 

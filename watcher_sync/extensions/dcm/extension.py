@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from oslo_config import cfg
+
 from watcher_sync.extension import Api, Extension
 
 if TYPE_CHECKING:
@@ -22,3 +24,9 @@ class DcmExtension(Extension):
             *provider_bindings.routes(api.service, api.writer),
             *service_type_instances.routes(api.service, api.writer),
         ]
+
+    def insecure_access(self, conf: cfg.ConfigOpts) -> Iterable[str]:
+        """See :mod:`watcher_sync.extensions.dcm.findings`."""
+        from watcher_sync.extensions.dcm import findings
+
+        return findings.insecure_access(conf)

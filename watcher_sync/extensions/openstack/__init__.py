@@ -2,4 +2,5 @@
 """Nova's notifications and APIs, capacity and liveness of hosts.
 
 ``extension``  What the core asks of it
+``findings``   What the upgrade check examines of it
 """

@@ -31,3 +31,9 @@ class OpenStackExtension(Extension):
         from watcher_sync.api.entities.compute_model import ComputeModel
 
         return [("/v1/compute_model", ComputeModel(api.service, api.feed))]
+
+    def insecure_transports(self, conf: cfg.ConfigOpts) -> Iterable[str]:
+        """See :mod:`watcher_sync.extensions.openstack.findings`."""
+        from watcher_sync.extensions.openstack import findings
+
+        return findings.insecure_transports(conf)

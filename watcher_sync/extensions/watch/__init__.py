@@ -2,4 +2,5 @@
 """The gRPC watch stream.
 
 ``extension``  What the core asks of it
+``findings``   What the upgrade check examines of it
 """

@@ -12,6 +12,7 @@ from watcher_sync.extension import Api, Extension, OutletProcess, OutletWorker
 
 if TYPE_CHECKING:
     from watcher_sync.api.http.openapi import Route
+    from watcher_sync.conf.findings import NamedFile
 
 
 class WatchExtension(Extension):
@@ -41,6 +42,24 @@ class WatchExtension(Extension):
                 ports={"[outlet_watch] port": conf.outlet_watch.port},
             )
         ]
+
+    def insecure_access(self, conf: cfg.ConfigOpts) -> Iterable[str]:
+        """See :mod:`watcher_sync.extensions.watch.findings`."""
+        from watcher_sync.extensions.watch import findings
+
+        return findings.insecure_access(conf)
+
+    def insecure_transports(self, conf: cfg.ConfigOpts) -> Iterable[str]:
+        """See :mod:`watcher_sync.extensions.watch.findings`."""
+        from watcher_sync.extensions.watch import findings
+
+        return findings.insecure_transports(conf)
+
+    def named_files(self, conf: cfg.ConfigOpts) -> Iterable[NamedFile]:
+        """See :mod:`watcher_sync.extensions.watch.findings`."""
+        from watcher_sync.extensions.watch import findings
+
+        return findings.named_files(conf)
 
 
 def _check(conf: cfg.ConfigOpts) -> None:

@@ -3,4 +3,5 @@
 
 ``command``    ``watcher-sync-manage subscription``
 ``extension``  What the core asks of it
+``findings``   What the upgrade check examines of it
 """

@@ -53,6 +53,18 @@ class WebhookExtension(Extension):
             )
         ]
 
+    def insecure_access(self, conf: cfg.ConfigOpts) -> Iterable[str]:
+        """See :mod:`watcher_sync.extensions.webhooks.findings`."""
+        from watcher_sync.extensions.webhooks import findings
+
+        return findings.insecure_access(conf)
+
+    def insecure_transports(self, conf: cfg.ConfigOpts) -> Iterable[str]:
+        """See :mod:`watcher_sync.extensions.webhooks.findings`."""
+        from watcher_sync.extensions.webhooks import findings
+
+        return findings.insecure_transports(conf)
+
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(

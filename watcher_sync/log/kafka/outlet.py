@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from oslo_config import cfg
 
+from watcher_sync.conf.findings import host_in, is_local, place
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.log.base import (
     SNAPSHOT,
@@ -42,6 +43,9 @@ _DEFAULT_RECORD_BYTES: Final = 1_000_000
 """Of librdkafka; that of brokers is greater."""
 _RECORD_OVERHEAD: Final = 4096
 """More bytes than a record and its batch have beside the body: the key, the headers, the framing."""
+
+_VERIFIES: Final = {"enable.ssl.certificate.verification": "true", "ssl.endpoint.identification.algorithm": "https"}
+"""Properties of librdkafka that verify a broker, with their defaults."""
 
 
 class KafkaOutlet(Outlet):
@@ -107,6 +111,26 @@ More properties of librdkafka, such as ``security.protocol:SASL_SSL,sasl.usernam
             help="Seconds in which the brokers must have committed what one call publishes, and answer a request.",
         ),
     ]
+
+    @staticmethod
+    def insecure_transports(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
+        """Findings about brokers without TLS, and properties with which they are not verified."""
+        group = conf[section]
+        hosts = [host_in(server.rpartition("://")[2]) for server in group.servers]
+        remote = [host for host in hosts if host and not is_local(host)]
+        if not remote:
+            return
+        properties = {name: value.lower() for name, value in group.properties.items()}
+        if properties.get("security.protocol") not in ("ssl", "sasl_ssl"):
+            where = place(conf, "servers", section)
+            yield (
+                f"{where}: messages and credentials for {remote[0]} cross the network without TLS; set "
+                "security.protocol:SASL_SSL in properties."
+            )
+        for name, verified in _VERIFIES.items():
+            if properties.get(name, verified) != verified:
+                where = place(conf, "properties", section)
+                yield f"{where}: {name} lets another server stand in for {remote[0]}; remove it."
 
     def __init__(self, name: str, conf: cfg.ConfigOpts) -> None:
         """:raises ConfigError: the extra is not installed, or an option is wrong."""

@@ -21,6 +21,7 @@ from watcher_sync.log.nats_jetstream.jetstream_log import JetStreamLog
 from watcher_sync.log.nats_jetstream.publisher import ConnectionLost, StreamMessage
 from watcher_sync.log.nats_jetstream.settings import JetStreamOutletSettings
 from watcher_sync.log.positions import positions_after
+from watcher_sync.sources.nats.client_settings import insecure_servers, secret_files
 from watcher_sync.sources.nats.connection import describe
 from watcher_sync.sources.session import NotReady
 
@@ -41,6 +42,8 @@ class NatsJetStreamOutlet(Outlet):
     """The driver ``nats_jetstream``."""
 
     options: ClassVar[list[cfg.Opt]] = settings.OPTIONS
+    insecure_transports = staticmethod(insecure_servers)
+    named_files = staticmethod(secret_files)
     limit_names: ClassVar[str] = (
         "max_payload of the NATS servers and of the account, and max_msg_size of both streams where it is set"
     )

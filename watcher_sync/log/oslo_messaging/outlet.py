@@ -25,7 +25,7 @@ from watcher_sync.log.event_loop import EventLoopThread
 from watcher_sync.log.formats import CLOUDEVENTS
 from watcher_sync.log.oslo_messaging.notifications import PRIORITY, notification
 from watcher_sync.log.positions import positions_after
-from watcher_sync.sources.rabbitmq.broker import GROUP, Broker, read_broker
+from watcher_sync.sources.rabbitmq.broker import GROUP, Broker, insecure_broker, read_broker
 from watcher_sync.sources.rabbitmq.connection import (
     BrokerConnection,
     Channel,
@@ -74,6 +74,7 @@ The options of ``[{GROUP}]`` for TLS, heartbeat and the durability of the exchan
             help="Topics on which each notification is published. A listener must have a queue for each of them.",
         ),
     ]
+    insecure_transports = staticmethod(insecure_broker)
 
     def __init__(self, name: str, conf: cfg.ConfigOpts) -> None:
         """:raises ConfigError: the transport_url is missing or not of RabbitMQ, or another option is wrong."""

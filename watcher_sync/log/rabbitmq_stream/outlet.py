@@ -20,7 +20,7 @@ from watcher_sync.exceptions import ConfigError
 from watcher_sync.log.base import LogChange, LogPositions, Outlet, OutletError
 from watcher_sync.log.event_loop import EventLoopThread
 from watcher_sync.log.positions import headers_of, positions_after, positions_in
-from watcher_sync.sources.rabbitmq.broker import GROUP, read_broker
+from watcher_sync.sources.rabbitmq.broker import GROUP, insecure_broker, read_broker
 from watcher_sync.sources.rabbitmq.connection import describe, ssl_context
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ Related options: ``stream_port``.
             help="Seconds in which the broker must have stored what one call publishes, and answer a request.",
         ),
     ]
+    insecure_transports = staticmethod(insecure_broker)
 
     def __init__(self, name: str, conf: cfg.ConfigOpts) -> None:
         """:raises ConfigError: the extra is not installed, or an option is wrong."""

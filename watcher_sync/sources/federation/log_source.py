@@ -14,6 +14,7 @@ from watcher_sync.sources.base import Emit
 from watcher_sync.sources.federation.log_options import LOG_OPTIONS, LogSettings
 from watcher_sync.sources.federation.region_source import RegionSource
 from watcher_sync.sources.federation.states import RegionCursor
+from watcher_sync.sources.nats.client_settings import insecure_servers, secret_files
 
 if TYPE_CHECKING:
     from watcher_sync.sources.federation.following import RegionFollower
@@ -23,6 +24,8 @@ class FederationLogSource(RegionSource):
     """The driver ``federation_log``."""
 
     options: ClassVar[list[cfg.Opt]] = LOG_OPTIONS
+    insecure_transports = staticmethod(insecure_servers)
+    named_files = staticmethod(secret_files)
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:raises ConfigError: naming the option that is wrong."""

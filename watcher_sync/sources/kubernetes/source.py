@@ -20,7 +20,7 @@ import datetime
 import itertools
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import ClassVar, Final
 
 import msgspec
@@ -28,11 +28,13 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.conf import opts
+from watcher_sync.conf.findings import NamedFile, is_remote_http, place
 from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.events import NATIVE, Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import Emit, Gaps, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.kubernetes.connection import ApiError, KubernetesError, TimedOut
+from watcher_sync.sources.kubernetes.kubeconfig import KubeconfigError, find_paths, read_kubeconfig
 from watcher_sync.sources.kubernetes.monitor import ClusterMonitor
 from watcher_sync.sources.kubernetes.options import OPTIONS, ReflectorSettings
 from watcher_sync.sources.kubernetes.progress import Phase
@@ -68,6 +70,31 @@ class KubernetesSource(Source):
     def origin_of(cls, name: str, conf: cfg.ConfigOpts) -> str:
         """The cluster."""
         return str(conf[f"source_{name}"].cluster or name)
+
+    @staticmethod
+    def insecure_transports(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
+        """Findings about the cluster in the kubeconfig."""
+        group = conf[section]
+        if group.in_cluster:
+            return
+        try:
+            cluster = read_kubeconfig(group.kubeconfig, group.context).cluster
+        except KubeconfigError:
+            return  # the check of the sources reports it
+        where = f"{place(conf, 'kubeconfig', section)}: {cluster.path}"
+        if cluster.values.insecure_skip_tls_verify:
+            yield (
+                f"{where}: insecure-skip-tls-verify of {cluster.name!r} disables the verification of the API server; "
+                "remove it, and set certificate-authority-data."
+            )
+        if is_remote_http(cluster.values.server or ""):
+            yield f"{where}: the server of {cluster.name!r} has no TLS, so tokens are readable; use its https address."
+
+    @staticmethod
+    def named_files(conf: cfg.ConfigOpts, section: str) -> list[NamedFile]:
+        """The kubeconfig files."""
+        paths = [] if conf[section].in_cluster else find_paths(conf[section].kubeconfig)
+        return [NamedFile(section, "kubeconfig", str(path)) for path in paths]
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:raises ConfigError: naming the option that is wrong."""

@@ -15,7 +15,7 @@ import importlib.util
 import re
 import ssl
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from nats.aio.client import Client
@@ -23,11 +23,13 @@ from nats.errors import Error as NatsError
 from oslo_config import cfg
 
 from watcher_sync.conf import files, urls
+from watcher_sync.conf.findings import NamedFile, is_local, place
 from watcher_sync.exceptions import ConfigError
 
 CONNECT_TIMEOUT_SECONDS: Final = 3
 DEFAULT_PORT: Final = 4222
 
+_SECRET_FILES: Final = ("tls_key_file", "nkey_seed_file", "credentials_file")
 _NAME: Final = re.compile(r"[^\s.*>/\\\x00-\x1f]+")
 
 CLIENT_OPTIONS: Final[list[cfg.Opt]] = [
@@ -80,6 +82,25 @@ File with the certificates to trust, PEM. Setting it requires TLS. Default: thos
         help="Begin with TLS before the server sends INFO, as its ``handshake_first`` demands. Requires TLS.",
     ),
 ]
+
+
+def insecure_servers(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
+    """Findings about a connection to NATS without TLS.
+
+    :raises ConfigError: naming the option that is wrong.
+    """
+    settings = NatsClientSettings(section, conf[section])
+    remote = [server.hostname for server in settings.servers if not is_local(server.hostname or "")]
+    if remote and not settings.tls:
+        yield (
+            f"{place(conf, 'servers', section)}: messages and credentials for {remote[0]} cross the network without "
+            "TLS; use tls:// in the URL and set tls_ca_file."
+        )
+
+
+def secret_files(conf: cfg.ConfigOpts, section: str) -> list[NamedFile]:
+    """The files with the secrets of a connection to NATS."""
+    return [NamedFile(section, option, conf[section][option]) for option in _SECRET_FILES]
 
 
 class NatsClientSettings:

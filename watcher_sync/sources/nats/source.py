@@ -23,6 +23,7 @@ from watcher_sync.events import CLOUD_EVENTS, Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import SourceState, SourceStatus
 from watcher_sync.sources.nats import settings
+from watcher_sync.sources.nats.client_settings import insecure_servers, secret_files
 from watcher_sync.sources.nats.connection import close, connect, describe
 from watcher_sync.sources.nats.cursor import StreamCursor, read_cursor, read_start
 from watcher_sync.sources.nats.history import StreamHistory
@@ -41,6 +42,8 @@ class NatsJetStreamSource(SessionSource):
 
     envelopes: ClassVar[Collection[str]] = (CLOUD_EVENTS,)
     options: ClassVar[list[cfg.Opt]] = settings.OPTIONS
+    insecure_transports = staticmethod(insecure_servers)
+    named_files = staticmethod(secret_files)
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:raises ConfigError: naming the option that is wrong."""

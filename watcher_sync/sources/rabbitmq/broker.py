@@ -9,13 +9,15 @@ accepted and not used.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 from oslo_config import cfg
 
 from watcher_sync.conf import files, urls
+from watcher_sync.conf.findings import is_local, place
+from watcher_sync.conf.private import read_privately
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.plugins import register_options
 from watcher_sync.sources.scrubbing import without_secrets
@@ -145,6 +147,23 @@ def read_broker(section: str, url: str | None, conf: cfg.ConfigOpts, *, strict: 
     return Broker(hosts, parsed.virtual_host or "/", options)
 
 
+def insecure_broker(conf: cfg.ConfigOpts, section: str) -> Iterator[str]:
+    """Findings about the broker of a section's ``transport_url``.
+
+    :raises ConfigError: naming the option that is wrong, or a transport that is not RabbitMQ.
+    """
+    broker = read_broker(section, conf[section].transport_url, conf, strict=False)
+    remote = [host.name for host in broker.hosts if not is_local(host.name)]
+    where = place(conf, "transport_url", section)
+    if remote and not broker.options["ssl"]:
+        yield (
+            f"{where}: messages and the password for {remote[0]} cross the network without TLS; set ssl = true and "
+            f"ssl_ca_file in [{GROUP}]."
+        )
+    elif remote and not broker.options["ssl_ca_file"]:
+        yield f"{where}: the certificate of {remote[0]} is not verified; set ssl_ca_file in [{GROUP}]."
+
+
 def _from_query(section: str, query: Mapping[str, str], strict: bool) -> dict[str, Any]:
     known = {option.dest: option for option in _OPTIONS}
     values: dict[str, Any] = {}
@@ -161,12 +180,7 @@ def _from_query(section: str, query: Mapping[str, str], strict: bool) -> dict[st
 
 def _private_conf(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:
     """A configuration of the same files: libraries register the same group with options of their own."""
-    private = cfg.ConfigOpts()
-    try:
-        files, folders = list(conf.config_file or []), list(conf.config_dir or [])
-    except cfg.NoSuchOptError:  # never parsed: there are no files
-        files, folders = [], []
-    private([], project="watcher-sync", default_config_files=files, default_config_dirs=folders)
+    private = read_privately(conf)
     register_options(private, _OPTIONS, GROUP)
     # Of a file it is meant for RPC: deployment tools set 1, which makes one round trip of each message.
     private.set_override("rabbit_qos_prefetch_count", 0, group=GROUP)

@@ -17,6 +17,7 @@ from oslo_config import cfg
 from watcher_sync.events import OSLO, Event
 from watcher_sync.exceptions import SourceError
 from watcher_sync.sources.rabbitmq import settings
+from watcher_sync.sources.rabbitmq.broker import insecure_broker
 from watcher_sync.sources.rabbitmq.connection import Failure, connect, describe
 from watcher_sync.sources.rabbitmq.in_flight import QueuedMessage, RabbitInFlight
 from watcher_sync.sources.rabbitmq.queues import QUEUES, Queue
@@ -31,6 +32,7 @@ class RabbitMQSource(SessionSource):
 
     envelopes: ClassVar[Collection[str]] = (OSLO,)
     options: ClassVar[list[cfg.Opt]] = settings.OPTIONS
+    insecure_transports = staticmethod(insecure_broker)
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:raises ConfigError: naming the option that is wrong."""
