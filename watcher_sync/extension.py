@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -29,6 +29,7 @@ from watcher_sync.plugins import load_plugins
 if TYPE_CHECKING:
     import argparse
 
+    import sqlalchemy as sa
     from oslo_upgradecheck.upgradecheck import Result
     from prometheus_client.registry import Collector
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from watcher_sync.engine.engine import Engine
     from watcher_sync.engine.services import BackgroundService
     from watcher_sync.reconcile.base import Context
+    from watcher_sync.storage.schema.tables import Tables
     from watcher_sync.storage.writing.store import Store
 
 LOG = logging.getLogger(__name__)
@@ -62,6 +64,23 @@ class Api(msgspec.Struct, frozen=True, kw_only=True):
     dispatcher: Dispatcher
     feed: Feed
     """Wakes the streams of this process when the journal grows."""
+
+
+class ComputedFields(msgspec.Struct, frozen=True, kw_only=True):
+    """Fields that a kind has in answers only, computed on each read. No table, journal row or event has them."""
+
+    schemas: Mapping[str, dict[str, Any]]
+    """Field -> its JSON Schema."""
+    columns: Sequence[str]
+    """The fields of the entity from which they are computed."""
+    kinds: Sequence[str]
+    """The other kinds from which they are computed. If one is not installed, there are no such fields."""
+    add: Callable[[sa.Connection, Tables, Collection[dict[str, Any]]], None]
+    """Adds all of them to rows of entities, which have their id and these columns."""
+    tag: Callable[[Mapping[str, Any]], str]
+    """What they add to the ETag of a row: another text for other values."""
+    resources: Sequence[str] = ()
+    """Each NAME that has fields ``used_NAME`` and ``free_NAME``: the topology shows what is used of a place."""
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +141,10 @@ class Extension:
         one that the core has for each kind. Any other template is new.
         """
         return ()
+
+    def computed_fields(self) -> Mapping[str, ComputedFields]:
+        """Kind -> fields that its entities have in answers of the REST API only."""
+        return {}
 
     def problems(self) -> Mapping[type[Exception], Callable[[Any], Problem]]:
         """Exception that a resource may raise -> what makes the problem with which the API answers it."""

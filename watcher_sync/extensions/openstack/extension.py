@@ -3,8 +3,16 @@
 
 from __future__ import annotations
 
-from watcher_sync.extension import Extension
+from collections.abc import Mapping
+
+from watcher_sync.extension import ComputedFields, Extension
 
 
 class OpenStackExtension(Extension):
     """See the module."""
+
+    def computed_fields(self) -> Mapping[str, ComputedFields]:
+        """What the instances use of a host, and what is free."""
+        from watcher_sync.read.host_usage import COMPUTED, KIND
+
+        return {KIND: COMPUTED}
