@@ -53,6 +53,9 @@ GROUP: Final = "watcher_sync.extensions"
 
 T = TypeVar("T")
 
+Wsgi = Callable[..., Iterable[bytes]]
+"""A WSGI application."""
+
 
 class Api(msgspec.Struct, frozen=True, kw_only=True):
     """What the resources of one API process share."""
@@ -149,6 +152,16 @@ class Extension:
     def problems(self) -> Mapping[type[Exception], Callable[[Any], Problem]]:
         """Exception that a resource may raise -> what makes the problem with which the API answers it."""
         return {}
+
+    def authentication(self, conf: cfg.ConfigOpts) -> Iterable[Callable[[Wsgi, Wsgi], Wsgi]]:
+        """What wraps the REST API to accept credentials that the core does not know.
+
+        A function gets the application without authentication, and the one with it. It passes a request that it has
+        authenticated to the first, and every other to the second. The first finds the caller in
+        :data:`~watcher_sync.api.http.request_context.CLAIMS`. The function removes the headers of an identity, because
+        a client may have forged them.
+        """
+        return ()
 
     def evaluators(self, conf: cfg.ConfigOpts) -> Iterable[Evaluator]:
         """Evaluators of the engine's commit cycle; the engine starts one that is a background service, too.

@@ -3,8 +3,23 @@
 
 from __future__ import annotations
 
-from watcher_sync.extension import Extension
+import functools
+from collections.abc import Callable, Iterable
+
+from oslo_config import cfg
+
+from watcher_sync.extension import Extension, Wsgi
 
 
 class WatchExtension(Extension):
     """See the module."""
+
+    def authentication(self, conf: cfg.ConfigOpts) -> Iterable[Callable[[Wsgi, Wsgi], Wsgi]]:
+        """Bearer tokens on the paths of agents."""
+        from watcher_sync.conf.outlet_watch import auth_strategy
+
+        if conf.api.auth_strategy != "keystone" and auth_strategy(conf) != "jwt":
+            return ()
+        from watcher_sync.watch import bearer_tokens
+
+        return [functools.partial(bearer_tokens.wrap, conf=conf)]
