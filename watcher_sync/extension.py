@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from watcher_sync.engine.engine import Engine
     from watcher_sync.engine.services import BackgroundService
     from watcher_sync.reconcile.base import Context
+    from watcher_sync.storage.database.pages import DecodedPage
     from watcher_sync.storage.schema.tables import Tables
     from watcher_sync.storage.writing.store import Store
 
@@ -84,6 +85,25 @@ class ComputedFields(msgspec.Struct, frozen=True, kw_only=True):
     """What they add to the ETag of a row: another text for other values."""
     resources: Sequence[str] = ()
     """Each NAME that has fields ``used_NAME`` and ``free_NAME``: the topology shows what is used of a place."""
+
+
+class DriftCause(msgspec.Struct, frozen=True, kw_only=True):
+    """A cause of drifts beside the live systems: an entity deviates from something in the model."""
+
+    name: str
+    """The member ``cause`` of these drifts."""
+    parameter: str
+    """The boolean parameter with which a request asks for them. They precede the differences from live systems."""
+    kind: str
+    """The kind of the entities. A marker of a page begins with it."""
+    fields: frozenset[str]
+    """The fields that a caller needs to see."""
+    page: Callable[[sa.Connection, Tables, str, int, str | None, str | None], DecodedPage[dict[str, Any]]]
+    """Documents of drifts, by id of the entity: after an id, so many, of one source, of one project (None: of all)."""
+    entities: str
+    """What these entities are, in words, for the API's document."""
+    members: Mapping[str, str]
+    """Member of a drift -> what it has in these drifts, for the API's document."""
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +168,10 @@ class Extension:
     def computed_fields(self) -> Mapping[str, ComputedFields]:
         """Kind -> fields that its entities have in answers of the REST API only."""
         return {}
+
+    def drift_causes(self) -> Iterable[DriftCause]:
+        """Causes of drifts beside the live systems."""
+        return ()
 
     def problems(self) -> Mapping[type[Exception], Callable[[Any], Problem]]:
         """Exception that a resource may raise -> what makes the problem with which the API answers it."""

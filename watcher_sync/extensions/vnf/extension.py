@@ -3,8 +3,16 @@
 
 from __future__ import annotations
 
-from watcher_sync.extension import Extension
+from collections.abc import Iterable
+
+from watcher_sync.extension import DriftCause, Extension
 
 
 class VnfExtension(Extension):
     """See the module."""
+
+    def drift_causes(self) -> Iterable[DriftCause]:
+        """Instances whose pods match no level."""
+        from watcher_sync.vnf.drifts import LEVEL
+
+        return [LEVEL]
