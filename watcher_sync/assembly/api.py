@@ -34,7 +34,7 @@ from watcher_sync.api.entities.graph import GraphAround, Impact
 from watcher_sync.api.entities.search import Search
 from watcher_sync.api.entities.service_type_instances import WritableServiceTypeInstance
 from watcher_sync.api.entities.topology import Topology
-from watcher_sync.api.entities.writing import Quotas, WritableItem, WritableList
+from watcher_sync.api.entities.writing import WritableItem, WritableList
 from watcher_sync.api.http import envelope, openapi, problems, request_context
 from watcher_sync.api.http.operation import RequestMiddleware
 from watcher_sync.api.http.policy_files import Policy
@@ -245,7 +245,7 @@ def make_routes(
             routes += vnflcm.routes(collection)
         elif kind.name == service_type_instances.KIND:
             instance = WritableServiceTypeInstance()
-            instance.quotas = Quotas.of(service.conf)
+            instance.quota = service.conf.api.quota_service_type_instances
             routes.append((path, WritableList(collection, writer, instance)))
             routes.append((f"{path}/{{entity_id}}", WritableItem(collection, writer, instance)))
         elif kind.name == provider_bindings.KIND:

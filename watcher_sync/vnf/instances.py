@@ -10,7 +10,7 @@ import msgspec
 
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_list import ListRequest
-from watcher_sync.api.entities.writing import Quotas, WritableItem, WritableList
+from watcher_sync.api.entities.writing import WritableItem, WritableList
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import Call
@@ -188,7 +188,7 @@ def routes(collection: Collection, writer: DirectWriter, operations: Operations,
     """
     service, path = collection.service, f"/v1/{collection.kind.plural}"
     vnf = WritableVnfInstance(operations, service.namespace_owner)
-    vnf.quotas = Quotas.of(service.conf)
+    vnf.quota = service.conf.api.quota_vnf_instances
     return [
         (path, VnfInstanceList(collection, writer, vnf)),
         (f"{path}/{{entity_id}}", VnfInstanceItem(collection, writer, vnf)),
