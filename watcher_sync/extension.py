@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -29,6 +29,7 @@ from watcher_sync.plugins import load_plugins
 if TYPE_CHECKING:
     import argparse
 
+    import sqlalchemy as sa
     from oslo_upgradecheck.upgradecheck import Result
     from prometheus_client.registry import Collector
 
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from watcher_sync.engine.engine import Engine
     from watcher_sync.engine.services import BackgroundService
     from watcher_sync.reconcile.base import Context
+    from watcher_sync.storage.database.pages import DecodedPage
+    from watcher_sync.storage.schema.tables import Tables
     from watcher_sync.storage.writing.store import Store
 
 LOG = logging.getLogger(__name__)
@@ -51,6 +54,9 @@ GROUP: Final = "watcher_sync.extensions"
 """The entry point group."""
 
 T = TypeVar("T")
+
+Wsgi = Callable[..., Iterable[bytes]]
+"""A WSGI application."""
 
 
 class Api(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +69,42 @@ class Api(msgspec.Struct, frozen=True, kw_only=True):
     dispatcher: Dispatcher
     feed: Feed
     """Wakes the streams of this process when the journal grows."""
+
+
+class ComputedFields(msgspec.Struct, frozen=True, kw_only=True):
+    """Fields that a kind has in answers only, computed on each read. No table, journal row or event has them."""
+
+    schemas: Mapping[str, dict[str, Any]]
+    """Field -> its JSON Schema."""
+    columns: Sequence[str]
+    """The fields of the entity from which they are computed."""
+    kinds: Sequence[str]
+    """The other kinds from which they are computed. If one is not installed, there are no such fields."""
+    add: Callable[[sa.Connection, Tables, Collection[dict[str, Any]]], None]
+    """Adds all of them to rows of entities, which have their id and these columns."""
+    tag: Callable[[Mapping[str, Any]], str]
+    """What they add to the ETag of a row: another text for other values."""
+    resources: Sequence[str] = ()
+    """Each NAME that has fields ``used_NAME`` and ``free_NAME``: the topology shows what is used of a place."""
+
+
+class DriftCause(msgspec.Struct, frozen=True, kw_only=True):
+    """A cause of drifts beside the live systems: an entity deviates from something in the model."""
+
+    name: str
+    """The member ``cause`` of these drifts."""
+    parameter: str
+    """The boolean parameter with which a request asks for them. They precede the differences from live systems."""
+    kind: str
+    """The kind of the entities. A marker of a page begins with it."""
+    fields: frozenset[str]
+    """The fields that a caller needs to see."""
+    page: Callable[[sa.Connection, Tables, str, int, str | None, str | None], DecodedPage[dict[str, Any]]]
+    """Documents of drifts, by id of the entity: after an id, so many, of one source, of one project (None: of all)."""
+    entities: str
+    """What these entities are, in words, for the API's document."""
+    members: Mapping[str, str]
+    """Member of a drift -> what it has in these drifts, for the API's document."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,9 +202,27 @@ class Extension:
         """
         return ()
 
+    def computed_fields(self) -> Mapping[str, ComputedFields]:
+        """Kind -> fields that its entities have in answers of the REST API only."""
+        return {}
+
+    def drift_causes(self) -> Iterable[DriftCause]:
+        """Causes of drifts beside the live systems."""
+        return ()
+
     def problems(self) -> Mapping[type[Exception], Callable[[Any], Problem]]:
         """Exception that a resource may raise -> what makes the problem with which the API answers it."""
         return {}
+
+    def authentication(self, conf: cfg.ConfigOpts) -> Iterable[Callable[[Wsgi, Wsgi], Wsgi]]:
+        """What wraps the REST API to accept credentials that the core does not know.
+
+        A function gets the application without authentication, and the one with it. It passes a request that it has
+        authenticated to the first, and every other to the second. The first finds the caller in
+        :data:`~watcher_sync.api.http.request_context.CLAIMS`. The function removes the headers of an identity, because
+        a client may have forged them.
+        """
+        return ()
 
     def evaluators(self, conf: cfg.ConfigOpts) -> Iterable[Evaluator]:
         """Evaluators of the engine's commit cycle; the engine starts one that is a background service, too.

@@ -19,6 +19,7 @@ from watcher_sync.api.http.operation import Call
 from watcher_sync.api.http.positions import AS_OF, EPOCH_HEADER, PARAMETERS, asked_moment, require_epoch
 from watcher_sync.api.http.problems import Problem
 from watcher_sync.exceptions import RowRefused
+from watcher_sync.extension import ComputedFields, gather
 from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.read.past.moments import PastMoment
 from watcher_sync.read.past.past_models import PastModels, add_seqs
@@ -74,6 +75,11 @@ class Service:
         self.kinds: Kinds = store.kinds
         self.tables: Tables = store.tables
         self.max_limit: int = conf.api.max_limit
+        self.computed: dict[str, list[ComputedFields]] = {}
+        """Kind -> the fields that its entities have in answers only."""
+        for name, fields in gather(lambda extension: extension.computed_fields().items()):
+            if self.kinds.keys() >= {name, *fields.kinds}:
+                self.computed.setdefault(name, []).append(fields)
         self._past = PastModels(store.tables, store.kinds, conf.api.max_past_mib * 1_048_576)
         self._monotonic = monotonic
         self._removed: tuple[float, Removed] | None = None

@@ -7,11 +7,12 @@ one query for any number of hosts, and in none where the request chooses other f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import sqlalchemy as sa
 
+from watcher_sync.extension import ComputedFields
 from watcher_sync.model.allocations import NOTHING, RESOURCES, Usage, capacity_of_fields, free_of
 from watcher_sync.storage.schema.tables import Tables
 
@@ -41,15 +42,8 @@ FIELDS: Final[Mapping[str, dict[str, Any]]] = {
 """Field -> its JSON Schema."""
 
 
-def columns(names: Iterable[str]) -> tuple[str, ...]:
-    """The columns from which the chosen ones of these fields are computed."""
-    return () if FIELDS.keys().isdisjoint(names) else ("id", *CAPACITY)
-
-
-def add(connection: sa.Connection, tables: Tables, rows: Collection[dict[str, Any]], names: Iterable[str]) -> None:
-    """Add the chosen ones of these fields to rows that :func:`columns` names the columns of."""
-    if FIELDS.keys().isdisjoint(names):
-        return
+def add(connection: sa.Connection, tables: Tables, rows: Collection[dict[str, Any]]) -> None:
+    """Add these fields to rows with an id and :data:`CAPACITY`."""
     used = read_used(connection, tables, [row["id"] for row in rows])
     for row in rows:
         here = used[row["id"]]
@@ -87,3 +81,9 @@ def read_used(connection: sa.Connection, tables: Tables, hosts: Collection[str])
         known = zip(row[: len(sums)], row[len(sums) :], strict=True)
         used[at] = Usage(*(None if lacking else int(total) for total, lacking in known))
     return used
+
+
+COMPUTED: Final = ComputedFields(
+    schemas=FIELDS, columns=CAPACITY, kinds=("instance",), add=add, tag=tag, resources=tuple(RESOURCES)
+)
+"""The fields, as the API needs them."""

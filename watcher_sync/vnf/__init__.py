@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """VNF instances in REST: registration, operations, sync, and the names of ETSI.
 
+``drifts``        The instances whose pods match no level, as drifts
 ``instances``     The list and the items of ``/v1/vnf_instances``, and the routes of VNF instances
 ``operations``    ``/v1/vnf_instances/{id}/operations`` and ``/v1/leases``: the operation leases, and the proof of one
 ``registration``  The writable fields of ``/v1/vnf_instances``

@@ -10,7 +10,7 @@ import msgspec
 
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_list import ListRequest
-from watcher_sync.api.entities.writing import Quotas, WritableItem, WritableList
+from watcher_sync.api.entities.writing import WritableItem, WritableList
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import Call
@@ -194,7 +194,7 @@ def routes(service: Service, writer: DirectWriter, sync: SyncNow) -> list[Route]
     operations = Operations(OperationLeases(service.store.database, service.tables), KIND, service.conf.operations)
     collection, path = Collection(service, kind), f"/v1/{kind.plural}"
     vnf = WritableVnfInstance(operations, service)
-    vnf.quotas = Quotas.of(service.conf)
+    vnf.quota = service.conf.api.quota_vnf_instances
     return [
         ("/v1/leases", LeaseList(service, operations)),
         (path, VnfInstanceList(collection, writer, vnf)),

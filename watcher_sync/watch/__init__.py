@@ -3,6 +3,7 @@
 
 ``api``             The REST resources of watch topics
 ``authentication``  what every check of a token answers
+``bearer_tokens``   On which paths Bearer tokens count, and signed JWTs with their claims
 ``callers``         The authentication of the watch stream
 ``catch_up``        brings a stream from its start to the hub's position
 ``conversation``    what a client says in one stream

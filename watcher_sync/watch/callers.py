@@ -19,7 +19,6 @@ from oslo_utils import timeutils
 
 from watcher_sync.api.http.request_context import ContextFactory, RequestContext
 from watcher_sync.api.http.rules import PROJECT_READER, SCOPES, base_rules
-from watcher_sync.api.identity.bearer_tokens import InvalidToken, JwtReader, jwt_reader
 from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.conf import keystone as keystone_options
 from watcher_sync.conf.outlet_watch import auth_strategy
@@ -30,6 +29,7 @@ from watcher_sync.watch.authentication import (
     Authenticator,
     Caller,
 )
+from watcher_sync.watch.bearer_tokens import InvalidToken, JwtReader, jwt_reader
 
 RULE = "watchtopics:events"
 """The rule of who may watch a topic: that of the REST catch-up."""

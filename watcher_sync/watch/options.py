@@ -9,12 +9,12 @@ from __future__ import annotations
 import msgspec
 from oslo_config import cfg
 
-from watcher_sync.api.identity.bearer_tokens import EXPIRY_GRACE_SECONDS
 from watcher_sync.conf import files
 from watcher_sync.conf.networks import is_loopback
 from watcher_sync.conf.outlet_watch import GROUP, auth_strategy
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.watch import callers
+from watcher_sync.watch.bearer_tokens import EXPIRY_GRACE_SECONDS
 
 
 class WatchSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,6 @@ import msgspec
 from grpc import aio
 from oslo_log import log as logging
 
-from watcher_sync.api.identity.bearer_tokens import InvalidToken
 from watcher_sync.exceptions import StorageError
 from watcher_sync.model.watch.topics import WatchTopic
 from watcher_sync.watch import conversation, endings
@@ -33,6 +32,7 @@ from watcher_sync.watch.authentication import (
     Authenticator,
     Caller,
 )
+from watcher_sync.watch.bearer_tokens import InvalidToken
 from watcher_sync.watch.catch_up import CatchUp
 from watcher_sync.watch.conversation import Conversation, Subscribe
 from watcher_sync.watch.endings import StreamEnding

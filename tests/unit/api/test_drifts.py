@@ -10,10 +10,15 @@ from keystonemiddleware.fixture import AuthTokenFixture
 from oslo_policy import policy
 
 from tests.simulated import NOON, telling, told
+from tests.unit.api.conftest import Client
 from tests.unit.security.callers import OTHER, OWN, Api
+from watcher_sync import extension
+from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.extension import DriftCause, Extension
 from watcher_sync.model.changes import Upsert
+from watcher_sync.storage.database.pages import DecodedPage
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 
 LEVELS = {"levels": "true"}
@@ -55,6 +60,36 @@ def ids(client, **params):
         query = dict(pair.split("=") for pair in query_string.replace("%2C", ",").split("&") if pair)
         path = path or None
     return found
+
+
+class Idle(Extension):
+    """Lists three servers as idle."""
+
+    def drift_causes(self):
+        def page(connection, tables, after, limit, source, project_id):
+            left = [name for name in ("r", "s", "t") if name > after]
+            documents = ({"cause": "idle", "kind": "instance", "entity_id": name} for name in left[:limit])
+            return DecodedPage(documents, len(left) > limit)
+
+        cause = DriftCause(
+            name="idle", parameter="idle", kind="instance", fields=frozenset({"state"}), page=page,
+            entities="the idle servers", members={"source": "Of an idle server: empty."},
+        )  # fmt: skip
+        return [cause]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 6, 100])
+def test_the_drifts_of_an_extension_precede_the_differences_in_pages_of_any_size(
+    conf, store, differing, limit, monkeypatch
+):
+    installed = extension.load_extensions()
+    monkeypatch.setattr(extension, "load_extensions", lambda: {**installed, "idle": Idle()})
+    client = Client(make_application(conf, store))
+    assert ids(client, limit=limit, levels="true", idle="true") == ["a", "b", "c", "r", "s", "t", "i", "j", "k"]
+    assert ids(client, limit=limit, idle="true") == ["r", "s", "t", "i", "j", "k"]
+    assert ids(client, limit=limit, idle="true", kind="vnf_instance") == []
+    drift = client.simulate_get("/openapi.json").json["paths"]["/v1/drifts"]["get"]
+    assert "With ``idle=true`` the list begins with the idle servers" in drift["description"]
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from tests.unit.api.conftest import Client
 from watcher_sync.api.edge import rate_limits
 from watcher_sync.api.edge.feed import Feed
 from watcher_sync.api.edge.rate_limits import TokenBuckets
-from watcher_sync.api.entities.writing import Quotas
+from watcher_sync.api.entities.writing import require_room
 from watcher_sync.api.http.problems import Problem
 from watcher_sync.api.http.validation import MAX_ERRORS, require_valid, validator
 from watcher_sync.assembly.api import make_application
@@ -185,14 +185,13 @@ def owned(conf, tmp_path):
 
 def test_concurrent_writes_cannot_pass_the_quota_of_a_project(owned):
     declared = owned.kinds["vnf_instance"]
-    quotas = Quotas({"vnf_instance": 5})
     writer = DirectWriter(owned, Dispatcher([]))
 
     def create(number, project="p"):
         values = {"project_id": project}
         try:
             with writer.begin() as cycle:
-                quotas.require_room(cycle, declared, None, values)
+                require_room(cycle, declared, None, values, 5)
                 event = Event(id=f"{project}{number}", type="test", source="api")
                 cycle.write(
                     event, [Upsert(declared.name, f"{project}{number}", cycle.next_version(), {"state": values})]

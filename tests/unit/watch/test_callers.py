@@ -13,12 +13,12 @@ import pytest
 from keystonemiddleware.fixture import AuthTokenFixture
 from oslo_config import cfg
 
-from watcher_sync.api.identity.bearer_tokens import InvalidToken
 from watcher_sync.conf import keystone, opts
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.watch import callers, options
 from watcher_sync.watch.authentication import AuthenticationUnavailable, Authenticator
+from watcher_sync.watch.bearer_tokens import InvalidToken
 
 PROJECT = "f" * 32
 EXPIRES = datetime.datetime(2126, 1, 1, tzinfo=datetime.UTC)

@@ -11,8 +11,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from watcher_sync.api.identity.bearer_tokens import InvalidToken, JwtReader
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.watch.bearer_tokens import InvalidToken, JwtReader
 
 SECRET = "0123456789abcdef0123456789abcdef"
 

@@ -8,6 +8,7 @@ A kind with a ``project_id`` is scoped: a caller sees the entities of its projec
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ from watcher_sync.api.service import Service
 from watcher_sync.commit.authorisation import API
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.visibility import Hidden, seen
-from watcher_sync.read import host_usage, reading
+from watcher_sync.read import reading
 from watcher_sync.read.entity_reader import EntityReader, state_reader
 
 _MAX_SORT_CHARS = 600
@@ -36,10 +37,12 @@ class Collection:
         self.service = service
         self.kind = kind
         self.sorts = ("id", *(name for name, field in kind.fields.items() if field.is_within(_MAX_SORT_CHARS)))
-        self.computed = host_usage.FIELDS if kind.name == host_usage.KIND and "instance" in service.kinds else {}
-        self.kinds_read = (kind.name, "instance") if self.computed else (kind.name,)
+        self.computed = service.computed.get(kind.name, [])
+        """The fields that no table has."""
+        self.kinds_read = (kind.name, *(other for each in self.computed for other in each.kinds))
         """The kinds whose tables have what the answers have."""
-        self.names = (*kind.public, *self.computed, "seq")
+        self._schemas = {name: schema for each in self.computed for name, schema in each.schemas.items()}
+        self.names = (*kind.public, *self._schemas, "seq")
         self.states = state_reader(service.tables, kind, service.store.database.dialect.name)
         self.reader = functools.lru_cache(maxsize=_MAX_READERS)(self._make_reader)
         """Makes what reads entities for a list."""
@@ -48,7 +51,7 @@ class Collection:
 
     def schema(self) -> schemas.Schema:
         """The schema of the entity in answers."""
-        return schemas.entity_schema(self.kind, self.computed)
+        return schemas.entity_schema(self.kind, self._schemas)
 
     def fields_parameter(self) -> dict[str, schemas.Schema]:
         """The query parameter ``fields`` and its schema."""
@@ -144,11 +147,12 @@ class Collection:
         """
         public = self.kind.public
         computed = tuple(name for name in names if name not in public)  # the seq, too: of the past it is read apart
+        needed = (each.columns for each in self.computed if not each.schemas.keys().isdisjoint(computed))
         return EntityReader(
             self.service.tables,
             self.kind,
             dialect,
             tuple(name for name in names if name in public),
             computed=computed,
-            beside=tuple(dict.fromkeys(("id", "seq", *host_usage.columns(computed), *fields))),
+            beside=tuple(dict.fromkeys(("id", "seq", *itertools.chain(*needed), *fields))),
         )

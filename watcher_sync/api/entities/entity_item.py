@@ -21,7 +21,7 @@ from watcher_sync.api.http.problems import Problem, not_found
 from watcher_sync.api.identity.visibility import BY_ACTOR, is_by, visibility
 from watcher_sync.model.kinds import PROJECT_FIELD
 from watcher_sync.model.visibility import Hidden
-from watcher_sync.read import host_usage, reading, search
+from watcher_sync.read import reading, search
 from watcher_sync.read.past.undoing import read_item_at
 
 _SHORT_BYTES = 256
@@ -101,7 +101,7 @@ class EntityItem:
         collection.require_project(call, row.get(PROJECT_FIELD), entity_id)
         hidden = call.context.require_visible(kind, chosen)
         is_marked = not chosen and AS_OF not in call.query and collection.is_of_removed(row)
-        more = host_usage.tag(row) if collection.computed else ""
+        more = "".join(each.tag(row) for each in collection.computed)
         tag = row["seq"] if row["seq"] is not None else f"as-of-{call.query[AS_OF]}"
         if etags.answered_not_modified(call, etags.of(kind, tag, more, is_marked=is_marked)):
             return
@@ -128,8 +128,8 @@ class EntityItem:
                 row = reading.read_item(source.connection, service.tables, kind, entity_id)
                 if row is not None:
                     source.add_seqs(service.tables, kind, [row])
-                    if collection.computed:
-                        host_usage.add(source.connection, service.tables, [row], collection.names)
+                    for each in collection.computed:
+                        each.add(source.connection, service.tables, [row])
         if row is None:
             raise not_found(f"{kind.name} {entity_id}")
         return row

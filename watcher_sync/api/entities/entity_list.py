@@ -28,7 +28,6 @@ from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS
 from watcher_sync.api.service import ReadSource
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
 from watcher_sync.model.visibility import Hidden, seen
-from watcher_sync.read import host_usage
 from watcher_sync.read.entity_reader import After, EntityReader, Sort
 from watcher_sync.read.filters import FieldCondition
 from watcher_sync.read.reading import read_owner
@@ -249,8 +248,9 @@ class ListRequest:
         )
         facts = [reader.beside(row) for row in page.rows]
         source.add_seqs(service.tables, kind, facts)
-        if collection.computed:
-            host_usage.add(source.connection, service.tables, facts, shown)
+        for each in collection.computed:
+            if not each.schemas.keys().isdisjoint(shown):
+                each.add(source.connection, service.tables, facts)
         return ListPage(
             reader,
             page.rows,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from watcher_sync.api.entities.entity_collection import Collection
-from watcher_sync.api.entities.writing import CONDITIONS, Quotas, WritableItem, WritableKind, WritableList
+from watcher_sync.api.entities.writing import CONDITIONS, WritableItem, WritableKind, WritableList
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.service import Service
@@ -64,7 +64,7 @@ def routes(service: Service, writer: DirectWriter) -> list[Route]:
     if kind is None:
         return []
     instance = WritableServiceTypeInstance()
-    instance.quotas = Quotas.of(service.conf)
+    instance.quota = service.conf.api.quota_service_type_instances
     collection, path = Collection(service, kind), f"/v1/{kind.plural}"
     return [
         (path, WritableList(collection, writer, instance)),

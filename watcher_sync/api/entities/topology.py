@@ -14,10 +14,11 @@ entities of their project.
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -29,9 +30,7 @@ from watcher_sync.api.http.positions import AS_OF, AS_OF_ANSWER, AS_OF_HEADER, P
 from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.service import Service
-from watcher_sync.model.allocations import RESOURCES, capacity_of_fields
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
-from watcher_sync.read import host_usage
 from watcher_sync.read.member_states import (
     DEGRADED,
     HEALTHS,
@@ -89,8 +88,6 @@ _HEALTH: schemas.Schema = {
 
 _CAPACITY: schemas.Schema = {
     "type": "object",
-    "description": "vcpus, memory_mb, disk_gb of a host -> used and whole amount, as far as both are known.",
-    "propertyNames": {"enum": list(RESOURCES)},
     "additionalProperties": {
         "type": "object",
         "required": ["used", "total"],
@@ -161,6 +158,17 @@ _TOPOLOGY: schemas.Schema = {
 }
 
 
+def _schema(resources: Sequence[str]) -> schemas.Schema:
+    """The schema of an answer, whose places have these resources."""
+    schema = copy.deepcopy(_TOPOLOGY)
+    entry = schema["properties"]["groups"]["items"]["properties"]["entries"]["items"]
+    entry["properties"]["capacity"] |= {
+        "description": f"{', '.join(resources)} of a host -> used and whole amount, as far as both are known.",
+        "propertyNames": {"enum": resources},
+    }
+    return schema
+
+
 class _TopologyEntry(msgspec.Struct):
     id: str
     name: str | None
@@ -188,12 +196,13 @@ class Topology:
         self._service = service
         self._groups = groups_of(service.kinds)
         grouped = {name for group in self._groups for name in (group.kind, *group.members)}
+        resources = [name for found in service.computed.values() for each in found for name in each.resources]
         self._others = [kind for name, kind in service.kinds.items() if name not in grouped]
         self.on_get = operation(
             summary="Show hosts, clusters and other places with their members, problems first",
             rule=Rule("topology:show", ADMIN_OR_SYSTEM_READER),
             query=query,
-            responses={200: Answer(_TOPOLOGY, headers=(AS_OF_HEADER,))},
+            responses={200: Answer(_schema(resources), headers=(AS_OF_HEADER,))},
             errors=(410,),
             tag="topology",
         )(self.show)
@@ -232,8 +241,8 @@ class _Reading:
         found = [row for row in rows if not search or any(search in (row[n] or "").lower() for n in ("id", "name"))]
         entries = [_entry(row, counts, self._service.kinds) for row in found]
         entries.sort(key=_sort_key)
-        if kind.name == host_usage.KIND and self._context.scope is None:
-            self._add_capacity(entries[:limit], {row["id"]: row for row in found})
+        if self._context.scope is None:
+            self._add_capacity(kind, entries[:limit], {row["id"]: row for row in found})
         self._add_collections(kind, entries[:limit])
         members = {name: self.kinds[name] for name in counts}
         return {
@@ -248,14 +257,18 @@ class _Reading:
             "unplaced": unplaced,
         }
 
-    def _add_capacity(self, entries: Iterable[_TopologyEntry], rows: Mapping[str, Mapping[Any, Any]]) -> None:
-        """Adds to the entries of an answer what their instances use of them, by one query."""
-        used = host_usage.read_used(self._connection, self._service.tables, [entry.id for entry in entries])
-        for entry in entries:
-            whole, part = capacity_of_fields(rows[entry.id]), used[entry.id]
-            amounts = {name: (getattr(part, name), getattr(whole, name)) for name in RESOURCES}
-            known = {name: pair for name, pair in amounts.items() if None not in pair}
-            entry.capacity = {name: {"used": one, "total": total} for name, (one, total) in known.items()}
+    def _add_capacity(
+        self, kind: Kind, entries: Iterable[_TopologyEntry], rows: Mapping[str, Mapping[Any, Any]]
+    ) -> None:
+        """Adds to the entries of an answer what their members use of them, by one query."""
+        for computed in filter(lambda each: each.resources, self._service.computed.get(kind.name, ())):
+            values = {entry.id: dict(rows[entry.id]) for entry in entries}
+            computed.add(self._connection, self._service.tables, values.values())
+            for entry in entries:
+                for name in computed.resources:
+                    used, free = values[entry.id][f"used_{name}"], values[entry.id][f"free_{name}"]
+                    if used is not None and free is not None:
+                        entry.capacity[name] = {"used": used, "total": used + free}
 
     def _add_collections(self, kind: Kind, entries: Iterable[_TopologyEntry]) -> None:
         """Adds the names of the entities that list an entry, by one query for each kind of them."""
@@ -285,7 +298,8 @@ class _Reading:
         table = self._service.tables.entities[kind.name]
         is_named = kind.title_field is not None and self._context.hidden(kind).get(kind.title_field) != ()
         name = table.c[kind.title_field] if kind.title_field is not None and is_named else sa.null()
-        fields = (*_STATUS_FIELDS, *(host_usage.CAPACITY if kind.name == host_usage.KIND else ()))
+        computed = self._service.computed.get(kind.name, ())
+        fields = dict.fromkeys((*_STATUS_FIELDS, *(name for each in computed for name in each.columns)))
         more = [table.c[field] for field in fields if field in table.c]
         query = sa.select(table.c.id, name.label("name"), self._state(kind).label("state"), *more)
         chosen = (table.c[field] == value for field, value in self._scope(kind).items())

@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from oslo_config import cfg
 
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_item import EntityItem
@@ -59,58 +58,41 @@ CONDITIONS = (
 UNLIMITED = -1
 
 
-class Quotas:
-    """The maximum number of entities of a kind in one project (``[api] quota_*``).
+def require_room(
+    cycle: DirectCommitCycle, kind: Kind, old: Entity | None, values: Mapping[str, Any], quota: int
+) -> None:
+    """Require that the project has room for an entity that the write creates, or moves into the project.
 
     The transaction that creates an entity counts the others. It holds the lock of the journal's head, so two requests
     at the same time cannot both take the last place.
+
+    :param cycle: the transaction of the write.
+    :param old: the entity before the write; None: it does not exist.
+    :param values: the fields to write.
+    :param quota: the maximum in one project; -1: no limit.
+    :raises Problem: 403 when the quota is exceeded.
     """
-
-    def __init__(self, limits: Mapping[str, int]) -> None:
-        """:param limits: kind -> maximum in one project; -1: no limit."""
-        self._limits = dict(limits)
-
-    @classmethod
-    def of(cls, conf: cfg.ConfigOpts) -> Quotas:
-        """The limits of the configuration."""
-        settings = conf.api
-        return cls(
-            {
-                "vnf_instance": settings.quota_vnf_instances,
-                "service_type_instance": settings.quota_service_type_instances,
-            }
+    project_id = values.get(PROJECT_FIELD)
+    if quota < 0 or project_id is None or (old is not None and getattr(old, PROJECT_FIELD, None) == project_id):
+        return
+    table = cycle.store.tables.entities[kind.name]
+    query = sa.select(sa.func.count()).select_from(table).where(table.c[PROJECT_FIELD] == project_id)
+    with cycle.store.connect() as connection:
+        count = connection.execute(query).scalar_one()
+    if count >= quota:
+        raise Problem(
+            403,
+            f"Quota exceeded: project {project_id} has {count} {kind.plural}, and {quota} are allowed",
+            quota=quota,
+            used=count,
         )
-
-    def require_room(self, cycle: DirectCommitCycle, kind: Kind, old: Entity | None, values: Mapping[str, Any]) -> None:
-        """Require that the project has room for an entity that the write creates, or moves into the project.
-
-        :param cycle: the transaction of the write.
-        :param old: the entity before the write; None: it does not exist.
-        :param values: the fields to write.
-        :raises Problem: 403 when the quota is exceeded.
-        """
-        limit = self._limits.get(kind.name, UNLIMITED)
-        project_id = values.get(PROJECT_FIELD)
-        if limit < 0 or project_id is None or (old is not None and getattr(old, PROJECT_FIELD, None) == project_id):
-            return
-        table = cycle.store.tables.entities[kind.name]
-        query = sa.select(sa.func.count()).select_from(table).where(table.c[PROJECT_FIELD] == project_id)
-        with cycle.store.connect() as connection:
-            count = connection.execute(query).scalar_one()
-        if count >= limit:
-            raise Problem(
-                403,
-                f"Quota exceeded: project {project_id} has {count} {kind.plural}, and {limit} are allowed",
-                quota=limit,
-                used=count,
-            )
 
 
 class WritableKind(abc.ABC):
     """The fields of one kind that the API writes, and how."""
 
-    quotas: Quotas | None = None
-    """The limits for new entities; None: there are none."""
+    quota: int = UNLIMITED
+    """The maximum number of entities in one project (``[api] quota_*``)."""
     fields: Mapping[str, Schema]
     """The fields of a body."""
     required: Sequence[str]
@@ -343,8 +325,7 @@ def put(
     if kind.ids_reused and old is None and not replaces and cycle.model.tombstone(kind.name, entity_id) is not None:
         was_deleted.detail += ", or say replace=true"
         raise deleted or was_deleted
-    if writable.quotas is not None:
-        writable.quotas.require_room(cycle, kind, old, values)
+    require_room(cycle, kind, old, values, writable.quota)
     change = Upsert(kind.name, entity_id, cycle.next_version(), writable.facets(values, old, now))
     outcome = cycle.write(_cause(kind, "created" if old is None else "updated", entity_id, now), [change])
     entity = cycle.view.get(kind.name, entity_id)

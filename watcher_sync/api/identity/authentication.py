@@ -12,7 +12,7 @@ Always it refuses a request that
 * has an ``Origin``, the page that makes a request in a browser, of another host that is not one of
   ``[api] allowed_origins``. Files of the page need none.
 
-So a web page cannot use the API by a name of its own (DNS rebinding). On the paths of agents, JWTs may count.
+So a web page cannot use the API by a name of its own (DNS rebinding). Extensions may accept other credentials.
 Exempt paths have no check.
 """
 
@@ -25,15 +25,12 @@ from typing import Any
 from oslo_config import cfg
 
 from watcher_sync.api.http.problems import Problem, wsgi_answer
-from watcher_sync.conf import outlet_watch
 from watcher_sync.conf.networks import is_loopback
+from watcher_sync.extension import Wsgi, gather
 
 _FORWARDING = ("HTTP_X_FORWARDED_FOR", "HTTP_X_REAL_IP", "HTTP_TRUE_CLIENT_IP", "HTTP_X_CLIENT_IP")
 _PORTS = {"http": "80", "https": "443"}
 _PUBLIC_FILES = "/static/"
-
-Wsgi = Callable[..., Iterable[bytes]]
-
 
 Exempt = Mapping[str, Callable[[Wsgi, cfg.ConfigOpts], Wsgi]]
 """Path -> what makes the application that answers it from the one that needs authentication."""
@@ -43,18 +40,17 @@ def wrap(application: Wsgi, conf: cfg.ConfigOpts, exempt: Exempt) -> Wsgi:
     """Wraps the application in the configured authentication.
 
     :param exempt: the paths that anybody may ask for.
+    :raises ConfigError: the configuration cannot work.
     """
     is_open = conf.api.auth_strategy == "keystone" or conf.api.noauth_allow_remote
     unchecked = application
     if conf.api.auth_strategy == "keystone":
         # Imported here: the import is slow, and an API without Keystone does not need it.
-        from watcher_sync.api.identity import keystone
+        from watcher_sync.api.identity.keystone import KeystoneAuthentication
 
-        application = keystone.wrap(application, conf)
-    if outlet_watch.auth_strategy(conf) == "jwt":
-        from watcher_sync.api.identity import bearer_tokens
-
-        application = bearer_tokens.wrap(unchecked, application, conf)
+        application = KeystoneAuthentication(application, conf)
+    for wrapped in gather(lambda extension: extension.authentication(conf)):
+        application = wrapped(unchecked, application)
     trusted = TrustedRequests(
         application, local_only=not is_open, hosts=conf.api.allowed_hosts, origins=conf.api.allowed_origins
     )

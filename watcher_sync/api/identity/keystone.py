@@ -25,7 +25,6 @@ from oslo_log import log as logging
 
 from watcher_sync.accounts import cause_of
 from watcher_sync.api.http.problems import Problem, wsgi_answer
-from watcher_sync.api.identity.bearer_tokens import token_of
 from watcher_sync.conf import keystone as options
 from watcher_sync.exceptions import ConfigError
 
@@ -34,21 +33,6 @@ LOG = logging.getLogger(__name__)
 Wsgi = Callable[..., Iterable[bytes]]
 
 _RETRY_AFTER_SECONDS = 5
-
-
-def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
-    """Wraps the application in the check of tokens.
-
-    :raises ConfigError: a value of ``[keystone_authtoken]`` is unusable.
-    """
-    authentication = KeystoneAuthentication(application, conf)
-
-    def wrapped(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if token := token_of(environ):
-            environ["HTTP_X_AUTH_TOKEN"] = token
-        return authentication(environ, start_response)
-
-    return wrapped
 
 
 class KeystoneUnavailable(Exception):

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/v1/drifts``: where the model, the live systems and the registrations of VNF instances differ.
+"""``/v1/drifts``: where the model and the live systems differ.
 
-A difference between the model and a live system has ``cause`` live. With ``levels=true`` the list begins with the VNF
-instances whose pods match no level, which have ``cause`` level. A caller who may not see all projects gets the drifts
-of the entities of its project, without the fields that tell of hosts.
+A difference between the model and a live system has ``cause`` live. A caller who may not see all projects gets the
+drifts of the entities of its project, without the fields that tell of hosts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
 import msgspec
@@ -19,28 +18,9 @@ from watcher_sync.api.http.pages import AnswerPage
 from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.api.service import Service
+from watcher_sync.extension import DriftCause, gather
 from watcher_sync.model.visibility import Hidden, whole
-from watcher_sync.model.vnf.evaluation import Result
-from watcher_sync.read.level_drifts import KIND, STATES, LevelDrift, list_level_drifts
-from watcher_sync.storage.database.pages import DecodedPage
 from watcher_sync.storage.drifts import DriftRow, Owned, Side, drift_page
-
-_MEANING: Final[Mapping[str, str]] = {
-    "DRIFTED": "The number of pods is between two levels.",
-    "OUT_OF_RANGE": "The number of pods is below the minimum or above the maximum.",
-    "UNRESOLVED": "A workload of the registration does not exist in the cluster, or is being deleted.",
-    "HELD_BACK": "An operation failed and is not resolved, so the instance is not synced.",
-}
-_NOT_RUNNING: Final = (
-    "Pods that a workload wants do not run.",
-    "Find out why they do not run. The workload wants the right number, so do not scale it.",
-)
-_REMEDY: Final[Mapping[str, str]] = {
-    "DRIFTED": "Scale the workload to a level, or register the levels that it has.",
-    "OUT_OF_RANGE": "Scale the workload into its range, or register another range.",
-    "UNRESOLVED": "Create the workload, or register its name.",
-    "HELD_BACK": "End a new operation COMPLETED or ROLLED_BACK, or register the instance again.",
-}
 
 _OBSERVED: Final = "Nothing is written. Correct the live system, or set the policy of the kind to heal."
 _REMEDIES_OF_ENTITIES: Final = {
@@ -55,34 +35,32 @@ DRIFT: schemas.Schema = {
     "type": "object",
     "required": ["id", "kind", "entity_id", "field", "model_value", "live_value", "policy", "source", "since"],
     "properties": {
-        "id": {"type": ["integer", "null"], "description": "null: a VNF instance that is at no level."},
-        "cause": {"enum": ["live", "level"], "description": "What differs: the live system, or a level."},
+        "id": {"type": ["integer", "null"]},
+        "cause": {"enum": ["live"], "description": "What differs: the live system."},
         "kind": schemas.STRING,
         "entity_id": schemas.STRING,
         "name": schemas.nullable(schemas.STRING) | {"description": "null: unknown here."},
         "field": schemas.STRING | {"description": "Empty if the whole entity is missing on one side."},
-        "model_value": {"description": "Of a level: the state SYNCED."},
-        "live_value": {"description": "Of a level: the state of the instance."},
-        "policy": {"enum": ["heal", "observe"], "description": "Of a level: observe, because no cluster is changed."},
-        "source": schemas.STRING | {"description": "The scope of the comparison; of a level, the cluster."},
+        "model_value": {},
+        "live_value": {},
+        "policy": {"enum": ["heal", "observe"]},
+        "source": schemas.STRING | {"description": "The scope of the comparison."},
         "since": schemas.TIME,
         "summary": schemas.STRING | {"description": "What differs, in words."},
         "remedy": schemas.STRING | {"description": "What an operator can do."},
     },
 }
 
-_LEVEL: Final = f"{KIND},"
-"""The beginning of a marker among the instances that are at no level."""
-
 
 class DriftList:
-    """``/v1/drifts``: differences between the model and the live systems, and from the levels of VNF instances."""
+    """``/v1/drifts``: differences between the model and the live systems, after the drifts of other causes."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._causes = gather(lambda extension: extension.drift_causes())
         self.on_get = operation(
             summary="List the drifts",
-            description=__doc__ or "",
+            description="\n".join([__doc__ or "", *map(_describe, self._causes)]),
             rule=Rule("drifts:list", PROJECT_READER),
             query=schemas.paging(service.max_limit)
             | {
@@ -90,7 +68,7 @@ class DriftList:
                     "type": ["integer", "string"],
                     "minimum": 0,
                     "maximum": 2**63 - 1,
-                    "pattern": f"^{_LEVEL}",
+                    "pattern": "|".join(f"^{cause.kind}," for cause in self._causes) or "(?!)",
                     "maxLength": 2000,
                     "description": "The next_marker of the previous page.",
                 },
@@ -101,31 +79,37 @@ class DriftList:
                     "description": "live: only entities that the model has and the live system does not: a comparison "
                     "deletes them, or the delete guard holds that back. model: only those that the model lacks.",
                 },
-                "levels": {
-                    "type": "boolean",
-                    "default": False,
-                    "description": "true: the list begins with the VNF instances that are at no level.",
+                **{
+                    cause.parameter: {
+                        "type": "boolean",
+                        "default": False,
+                        "description": f"true: the list begins with {cause.entities}.",
+                    }
+                    for cause in self._causes
                 },
                 "all_projects": {
                     "type": "boolean",
                     "description": "true: the drifts of all projects, or 403; false: those of the caller's project.",
                 },
             },
-            responses={200: Answer(schemas.collection("drifts", DRIFT))},
+            responses={200: Answer(schemas.collection("drifts", _schema(self._causes)))},
             tag="drifts",
         )(self.list_page)
 
     def list_page(self, call: Call) -> None:
-        """Answers with one page: by id the instances that are at no level, and then by id the differences."""
+        """Answers with one page: by id the entities of each cause that is asked for, and then by id the differences."""
         query = call.query
         limit: int = query["limit"]
         sight = visibility(call.context, self._service.kinds, query.get("all_projects"))
         project = sight.project_id
-        level_marker, marker = _markers(query)
+        beginnings, marker = self._beginnings(query)
         answer = AnswerPage(limit)
-        if level_marker is not None and self._shows_levels(call, sight.hidden):
-            levels = self._levels(query, project, level_marker, limit)
-            answer.add_from(levels.rows, lambda row: f"{_LEVEL}{row.id}", _of_level, more=levels.more)
+        for cause, after in beginnings:
+            if answer.next_marker is None and self._shows(cause, call, sight.hidden):
+                left = max(1, limit - len(answer.documents))
+                with self._service.reading() as connection:
+                    page = cause.page(connection, self._service.tables, after, left, query.get("source"), project)
+                answer.add_from(page.rows, _marker_of, lambda document: document, more=page.more)
         if answer.next_marker is None:
             drifts = drift_page(
                 self._service.store.database,
@@ -140,75 +124,50 @@ class DriftList:
             answer.add_from(drifts.rows, lambda row: row.id, _of_difference, more=drifts.more)
         call.answer({"drifts": answer.documents, **call.next_page(answer.next_marker)})
 
-    def _shows_levels(self, call: Call, hidden: Mapping[str, Hidden]) -> bool:
-        """Whether the request asks for the instances, and the caller may list them with their state."""
-        kind = self._service.kinds.get(KIND)
-        if "missing" in call.query:
+    def _shows(self, cause: DriftCause, call: Call, hidden: Mapping[str, Hidden]) -> bool:
+        """Whether the request asks for the entities of a cause, and the caller may list them with these fields."""
+        kind = self._service.kinds.get(cause.kind)
+        if kind is None or "missing" in call.query or call.query.get("kind", kind.name) != kind.name:
             return False
-        if kind is None or call.query.get("kind", KIND) != KIND or not call.context.may(f"{kind.plural}:list"):
-            return False
-        return not {"name", "state", "vdu_results", "cluster"} & set(whole(hidden.get(KIND, {})))
+        return call.context.may(f"{kind.plural}:list") and cause.fields.isdisjoint(whole(hidden.get(kind.name, {})))
 
-    def _levels(self, query: Mapping[str, Any], project: str | None, after: str, limit: int) -> DecodedPage[LevelDrift]:
-        with self._service.reading() as connection:
-            return list_level_drifts(
-                connection,
-                self._service.tables,
-                after=after,
-                limit=limit,
-                cluster=query.get("source"),
-                project_id=project,
-            )
+    def _beginnings(self, query: Mapping[str, Any]) -> tuple[list[tuple[DriftCause, str]], int]:
+        """After which entity of each cause, and after which difference, the page begins."""
+        marker = query.get("marker")
+        if isinstance(marker, int):
+            return [], marker
+        kind, _, after = ("" if marker is None else marker.replace("\0", "")).partition(",")
+        begin = next((i for i, cause in enumerate(self._causes) if cause.kind == kind), 0)
+        asked = [(cause, "") for cause in self._causes[begin:] if query[cause.parameter] and cause.kind != kind]
+        return ([(self._causes[begin], after), *asked] if kind else asked), 0
 
 
-def _markers(query: Mapping[str, Any]) -> tuple[str | None, int]:
-    """Where the instances and the differences begin; None: the page has no instances."""
-    marker = query.get("marker")
-    if marker is None:
-        return ("" if query["levels"] else None), 0
-    if isinstance(marker, int):
-        return None, marker
-    return marker.removeprefix(_LEVEL).replace("\0", ""), 0
+def _describe(cause: DriftCause) -> str:
+    return f"With ``{cause.parameter}=true`` the list begins with {cause.entities}, which have ``cause`` {cause.name}."
 
 
-def _of_level(drift: LevelDrift) -> dict[str, Any]:
-    summary, remedy = _explain_level(drift)
-    return {
-        "id": None,
-        "cause": "level",
-        "kind": KIND,
-        "entity_id": drift.id,
-        "name": drift.name,
-        "field": "state",
-        "model_value": "SYNCED",
-        "live_value": drift.state,
-        "policy": "observe",
-        "source": drift.cluster or "",
-        "since": drift.since,
-        "summary": summary,
-        "remedy": remedy,
+def _schema(causes: Sequence[DriftCause]) -> schemas.Schema:
+    """The schema of a drift of one of these causes."""
+    names = [cause.name for cause in causes]
+    members = DRIFT["properties"] | {
+        "cause": {
+            "enum": ["live", *names],
+            "description": f"What differs: {', or a '.join(['the live system', *names])}.",
+        }
     }
+    for name, text in (member for cause in causes for member in cause.members.items()):
+        members[name] = members[name] | {"description": f"{members[name].get('description', '')} {text}".strip()}
+    return DRIFT | {"properties": members}
+
+
+def _marker_of(document: Mapping[str, Any]) -> str:
+    return f"{document['kind']},{document['entity_id']}"
 
 
 def _of_difference(drift: DriftRow) -> dict[str, Any]:
     summary, remedy = _explain_difference(drift)
     more = {"cause": "live", "name": _name_of(drift), "summary": summary, "remedy": remedy}
     return {**msgspec.structs.asdict(drift), **more}
-
-
-def _explain_level(drift: LevelDrift) -> tuple[str, str]:
-    """What differs, and what to do, for an instance that is at no level."""
-    found = {
-        vdu: result
-        for vdu, result in drift.vdu_results.items()
-        if isinstance(result, dict) and result.get("result") in STATES
-    }
-    details = "; ".join(f"{vdu}: {result.get('detail') or result['result']}" for vdu, result in found.items())
-    meaning, remedy = _MEANING[drift.state], _REMEDY[drift.state]
-    # Only a VDU whose pods do not settle has a time.
-    if drift.state == Result.DRIFTED.value and any("since" in result for result in found.values()):
-        meaning, remedy = _NOT_RUNNING
-    return f"{meaning} {details}".strip(), remedy
 
 
 def _explain_difference(drift: DriftRow) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from watcher_sync.extension import Api, Extension, PluginGroup
+from watcher_sync.extension import Api, ComputedFields, Extension, PluginGroup
 
 if TYPE_CHECKING:
     from watcher_sync.api.http.openapi import Route
@@ -37,3 +37,9 @@ class OpenStackExtension(Extension):
         from watcher_sync.extensions.openstack import findings
 
         return findings.insecure_transports(conf)
+
+    def computed_fields(self) -> Mapping[str, ComputedFields]:
+        """What the instances use of a host, and what is free."""
+        from watcher_sync.read.host_usage import COMPUTED, KIND
+
+        return {KIND: COMPUTED}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from watcher_sync.extension import Api, Extension
+from watcher_sync.extension import Api, DriftCause, Extension
 
 if TYPE_CHECKING:
     from watcher_sync.api.http.openapi import Route
@@ -27,3 +27,9 @@ class VnfExtension(Extension):
         service = api.service
         sync = SyncOnDemand(service.conf, service.store) if self._sync is None else self._sync
         return [*instances.routes(service, api.writer, sync), *vnflcm.routes(service)]
+
+    def drift_causes(self) -> Iterable[DriftCause]:
+        """Instances whose pods match no level."""
+        from watcher_sync.vnf.drifts import LEVEL
+
+        return [LEVEL]

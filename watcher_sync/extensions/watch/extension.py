@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from watcher_sync.extension import Api, Extension, OutletProcess, OutletWorker
+from watcher_sync.extension import Api, Extension, OutletProcess, OutletWorker, Wsgi
 
 if TYPE_CHECKING:
     from watcher_sync.api.http.openapi import Route
@@ -60,6 +61,16 @@ class WatchExtension(Extension):
         from watcher_sync.extensions.watch import findings
 
         return findings.named_files(conf)
+
+    def authentication(self, conf: cfg.ConfigOpts) -> Iterable[Callable[[Wsgi, Wsgi], Wsgi]]:
+        """Bearer tokens on the paths of agents."""
+        from watcher_sync.conf.outlet_watch import auth_strategy
+
+        if conf.api.auth_strategy != "keystone" and auth_strategy(conf) != "jwt":
+            return ()
+        from watcher_sync.watch import bearer_tokens
+
+        return [functools.partial(bearer_tokens.wrap, conf=conf)]
 
 
 def _check(conf: cfg.ConfigOpts) -> None:

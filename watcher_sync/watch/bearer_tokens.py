@@ -19,8 +19,9 @@ from oslo_config import cfg
 from watcher_sync.api.http.problems import Problem, wsgi_answer
 from watcher_sync.api.http.request_context import CLAIMS, IDENTITY, Claims
 from watcher_sync.conf import files
-from watcher_sync.conf.outlet_watch import GROUP
+from watcher_sync.conf.outlet_watch import GROUP, auth_strategy
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.extension import Wsgi
 from watcher_sync.wire.watch.topic_links import TEMPLATE, VERSIONS
 
 EXPIRY_GRACE_SECONDS: Final = 30.0
@@ -35,8 +36,6 @@ _PATHS: Final = (
     "/apis",
     *(f"{prefix}{TEMPLATE.format(version=version)}" for prefix in ("", "/events") for version in VERSIONS),
 )
-
-Wsgi = Callable[..., Iterable[bytes]]
 
 
 class InvalidToken(Exception):
@@ -53,26 +52,29 @@ def token_of(environ: dict[str, Any]) -> str:
 
 
 def wrap(application: Wsgi, otherwise: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
-    """Have a request with a JWT belong to the caller of its claims.
+    """Have a request with a JWT belong to the caller of its claims, and one with a token of Keystone to its user.
 
     :param otherwise: checks the other requests, or lets them pass.
     :raises ConfigError: an option of the JWTs cannot work.
     """
-    reader = jwt_reader(conf)
-    falls_back = conf.api.auth_strategy == "keystone"
+    reader = jwt_reader(conf) if auth_strategy(conf) == "jwt" else None
+    has_keystone = conf.api.auth_strategy == "keystone"
 
     def wrapped(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         token = token_of(environ)
         if not token:
             return otherwise(environ, start_response)
         try:
-            claims = reader.read(token)
+            claims = None if reader is None else reader.read(token)
         except InvalidToken as exc:
-            if falls_back:  # Keystone may know it
-                return otherwise(environ, start_response)
-            status, headers, body = wsgi_answer(Problem(401, f"A valid token is needed: {exc}"))
-            start_response(status, headers)
-            return [body]
+            if not has_keystone:
+                status, headers, body = wsgi_answer(Problem(401, f"A valid token is needed: {exc}"))
+                start_response(status, headers)
+                return [body]
+            claims = None
+        if claims is None:  # Keystone may know it
+            environ["HTTP_X_AUTH_TOKEN"] = token
+            return otherwise(environ, start_response)
         for name in [name for name in environ if name.startswith(IDENTITY)]:
             del environ[name]  # a client may have forged it
         environ[CLAIMS] = claims
