@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import pytest
+from oslo_upgradecheck.upgradecheck import Code, Result
 
 from tests.unit.test_plugins import install
+from watcher_sync.assembly.process import make_conf
+from watcher_sync.cmd.checks.upgrade import Checks
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.extension import GROUP, Extension, gather, load_extensions
@@ -69,3 +72,19 @@ def test_only_a_wrong_configuration_ends_the_process():
         gather(lambda extension: extension.routes(None) if extension is extensions["failing"] else [7], extensions)
         == [7] * 8
     )
+
+
+def test_the_upgrade_check_runs_the_checks_of_strangers_and_one_that_raises_fails_alone(monkeypatch, tmp_path):
+    class Lunar(Extension):
+        """It has a check, and one that raises."""
+
+        def upgrade_checks(self, examined):
+            return [("Tides", lambda: 1 / 0), ("Phase", lambda: Result(Code.WARNING, f"waning, {examined.timeout} s"))]
+
+    monkeypatch.setattr("watcher_sync.extension.load_extensions", lambda: {"lunar": Lunar()})
+    file = tmp_path / "ws.conf"
+    file.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
+    checks = Checks(make_conf([f"--config-file={file}"], prog="test"), timeout=3)
+    found = {title: check(checks) for title, check in checks._upgrade_checks if title in ("Tides", "Phase")}
+    assert (found["Tides"].code, found["Phase"].details) == (Code.FAILURE, "waning, 3 s")
+    assert "ZeroDivisionError" in found["Tides"].details

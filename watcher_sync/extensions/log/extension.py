@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from watcher_sync.extension import Api, Extension, OutletProcess, PluginGroup
+from watcher_sync.extension import Api, Examined, Extension, OutletProcess, PluginGroup
 
 if TYPE_CHECKING:
+    from oslo_upgradecheck.upgradecheck import Result
+
     from watcher_sync.api.http.openapi import Route
 
 
@@ -47,3 +49,8 @@ class LogExtension(Extension):
                 section=outlets.GROUP,
             )
         ]
+
+    def upgrade_checks(self, examined: Examined) -> Iterable[tuple[str, Callable[[], Result]]]:
+        from watcher_sync.extensions.log import checks
+
+        return [("Outlets", lambda: checks.outlets(examined))]

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from watcher_sync.extension import Api, ComputedFields, Extension, PluginGroup
+from watcher_sync.extension import Api, ComputedFields, Examined, Extension, PluginGroup
 
 if TYPE_CHECKING:
+    from oslo_upgradecheck.upgradecheck import Result
+
     from watcher_sync.api.http.openapi import Route
 
 
@@ -43,3 +45,12 @@ class OpenStackExtension(Extension):
         from watcher_sync.read.host_usage import COMPUTED, KIND
 
         return {KIND: COMPUTED}
+
+    def upgrade_checks(self, examined: Examined) -> Iterable[tuple[str, Callable[[], Result]]]:
+        from watcher_sync.extensions.openstack import checks
+
+        return [
+            ("Drivers of sources", lambda: checks.drivers(examined)),
+            ("Nova's notifications", lambda: checks.nova(examined)),
+            ("Nova's inventory", lambda: checks.inventory(examined)),
+        ]
