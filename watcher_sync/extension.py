@@ -38,11 +38,10 @@ if TYPE_CHECKING:
     from watcher_sync.api.http.problems import Problem
     from watcher_sync.api.service import Service
     from watcher_sync.commit.direct import DirectWriter
-    from watcher_sync.commit.evaluation import Evaluator
     from watcher_sync.conf.findings import NamedFile
     from watcher_sync.dispatch import Dispatcher
     from watcher_sync.engine.engine import Engine
-    from watcher_sync.engine.services import BackgroundService
+    from watcher_sync.engine.services import BackgroundService, EvaluationService
     from watcher_sync.reconcile.base import Context
     from watcher_sync.storage.database.pages import DecodedPage
     from watcher_sync.storage.schema.tables import Tables
@@ -224,8 +223,8 @@ class Extension:
         """
         return ()
 
-    def evaluators(self, conf: cfg.ConfigOpts) -> Iterable[Evaluator]:
-        """Evaluators of the engine's commit cycle; the engine starts one that is a background service, too.
+    def evaluators(self, conf: cfg.ConfigOpts) -> Iterable[EvaluationService]:
+        """What evaluates the entities that a batch concerns, within its commit; only one extension may have it.
 
         :raises ConfigError: the configuration cannot work.
         """

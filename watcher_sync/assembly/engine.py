@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from oslo_config import cfg
 
 from watcher_sync import tracing
-from watcher_sync.assembly.reconcile import background_services, make_evaluation
+from watcher_sync.assembly.reconcile import background_services, make_evaluator
 from watcher_sync.assembly.sources import make_authority, source_makers, source_scopes
 from watcher_sync.assembly.store import open_store, usable_store
 from watcher_sync.commit.spans import BatchSpans, BatchTracer
@@ -56,16 +56,16 @@ def assemble(conf: cfg.ConfigOpts, more_sources: Mapping[str, Source] | None = N
     reconcile.policies(conf, declared.kinds)
     store = usable_store(conf, declared)
     makers = source_makers(conf, store) | {name: _maker(source) for name, source in (more_sources or {}).items()}
-    evaluation = make_evaluation(conf)
-    services = background_services(conf, dispatcher, evaluation)
+    evaluator = make_evaluator(conf)
+    services = background_services(conf, dispatcher)
     return Engine(
         conf,
         store,
         dispatcher,
         make_lease(conf, store),
         makers,
-        services,
-        evaluation,
+        [lambda _engine: evaluator, *services] if evaluator is not None else services,
+        evaluator,
         authority,
         scopes=source_scopes(conf, dispatcher),
         make_tracer=lambda: _tracer(conf),

@@ -1,51 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reconcilers and the background services that run them, for an engine and for other processes."""
+"""The reconcilers, the background services and the evaluator of an engine, and reconcilers for other processes."""
 
 from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from oslo_config import cfg
 
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.doubts import Doubts
-from watcher_sync.commit.vnf_evaluation import VnfEvaluation
-from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.engine import Engine
-from watcher_sync.engine.services import BackgroundService
-from watcher_sync.handlers.vnf import KIND, VnfHandler
+from watcher_sync.engine.services import BackgroundService, EvaluationService
+from watcher_sync.exceptions import PluginConflict
+from watcher_sync.extension import gather
 from watcher_sync.model.view import View
 from watcher_sync.operations import Operations
 from watcher_sync.reconcile.base import Context, Reconciler, utc_now
-from watcher_sync.reconcile.liveness.service import LivenessService, ServiceStates
-from watcher_sync.reconcile.liveness.writer import LivenessWriter
 from watcher_sync.reconcile.notify import Notifications
-from watcher_sync.reconcile.openstack import OpenStackCloud
 from watcher_sync.reconcile.plugins import load_reconcilers
 from watcher_sync.reconcile.scheduling import Reconciliation
-from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.kubernetes.source import cluster_targets
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.storage.writing.store import Store
 
 
-def background_services(
-    conf: cfg.ConfigOpts, dispatcher: Dispatcher, evaluation: VnfEvaluation
-) -> list[Callable[[Engine], BackgroundService]]:
-    """Makers of an engine's background services: evaluation of VNF instances, liveness of hosts, reconciliation."""
+def background_services(conf: cfg.ConfigOpts, dispatcher: Dispatcher) -> list[Callable[[Engine], BackgroundService]]:
+    """Makers of an engine's background services: those of the extensions, and the reconciliation.
+
+    :raises ConfigError: the configuration cannot work.
+    """
 
     @functools.cache
     def context(engine: Engine) -> Context:
         return make_context(conf, engine.store, dispatcher, engine.model.snapshot, doubts=engine.doubts)
 
-    found: list[Callable[[Engine], BackgroundService]] = [
-        lambda _engine: evaluation,
-        lambda engine: make_liveness(conf, engine, context(engine)),
-    ]
+    found = gather(lambda extension: extension.engine_services(conf, context))
     if conf.reconcile.enabled:
         found.append(
             lambda engine: Reconciliation(
@@ -55,35 +47,23 @@ def background_services(
     return found
 
 
+def make_evaluator(conf: cfg.ConfigOpts) -> EvaluationService | None:
+    """What evaluates the entities that a batch concerns; None: no extension has an evaluator.
+
+    :raises PluginConflict: two extensions have one.
+    :raises ConfigError: the configuration cannot work.
+    """
+    found = gather(lambda extension: extension.evaluators(conf))
+    if len(found) > 1:
+        names = " and ".join(type(each).__name__ for each in found)
+        raise PluginConflict(f"two extensions evaluate the entities of a batch: {names}")
+    return found[0] if found else None
+
+
 def last_gaps(engine: Engine) -> dict[str, datetime.datetime]:
     """Source -> when it last found that events are missing in its transport."""
     statuses = engine.source_status()
     return {name: status.last_gap_at for name, status in statuses.items() if status.last_gap_at is not None}
-
-
-def make_liveness(conf: cfg.ConfigOpts, engine: Engine, context: Context) -> LivenessService:
-    """The check for silent hosts among those that the engine's own sources bring."""
-
-    def disconnected() -> Collection[str]:
-        statuses = engine.source_status()
-        return [name for name, status in statuses.items() if status.state is not SourceState.CONNECTED]
-
-    ask = ServiceStates(OpenStackCloud(conf)) if conf.reconcile_nova.enabled else None
-    return LivenessService(
-        conf, context.shared(LivenessWriter), engine.model.snapshot, disconnected=disconnected, ask=ask
-    )
-
-
-def make_evaluation(conf: cfg.ConfigOpts) -> VnfEvaluation:
-    """The evaluation of the VNF instances in the clusters of this process's sources; of none, if the policy of
-    vnf_instance is to observe.
-
-    :raises ConfigError: the configuration cannot work.
-    """
-    heals = policies(conf).get(KIND, HEAL) == HEAL
-    return VnfEvaluation(
-        cluster_targets(conf) if heals else {}, handler=VnfHandler(conf.reconcile), notifications=Notifications(conf)
-    )
 
 
 def make_reconcilers(

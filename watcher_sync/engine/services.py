@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from watcher_sync.commit.evaluation import Evaluator
+
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
@@ -38,6 +40,10 @@ class BackgroundService(Protocol):
 
     def report(self) -> Mapping[str, Any]:
         """The current state for an operator. Any thread may call it, also while the service is stopped."""
+
+
+class EvaluationService(BackgroundService, Evaluator, Protocol):
+    """An evaluator of the commit cycle, which the engine starts and stops with its background services."""
 
 
 @runtime_checkable

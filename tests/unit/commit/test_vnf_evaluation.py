@@ -14,13 +14,13 @@ import pytest
 import sqlalchemy as sa
 
 from tests.clusters import Installation, one_vdu
-from watcher_sync.assembly.reconcile import make_evaluation
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.pipeline import Pipeline
 from watcher_sync.commit.vnf_evaluation import COALESCE_SECONDS, MAX_EVALUATIONS, VnfEvaluation
 from watcher_sync.events import Event
 from watcher_sync.exceptions import DatabaseUnavailable, RowRefused
+from watcher_sync.extensions.vnf.evaluating import make_evaluation
 from watcher_sync.handlers.vnf import SettlingSettings, VnfHandler
 from watcher_sync.model.changes import Delete, Outcome
 from watcher_sync.sources.kubernetes.source import cluster_targets

@@ -14,11 +14,11 @@ import pytest
 
 from tests.clusters import Installation, one_vdu, truth
 from tests.waiting import deadline
-from watcher_sync.assembly.reconcile import make_evaluation
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.exceptions import DatabaseUnavailable, RowRefused, StaleToken
+from watcher_sync.extensions.vnf.evaluating import make_evaluation
 from watcher_sync.reconcile.kubernetes.compare import ClusterComparer
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync

@@ -4,4 +4,5 @@
 ``checks``     What the upgrade check examines of it
 ``extension``  What the core asks of it
 ``findings``   What the upgrade check examines of it
+``hosts``  The check for silent hosts, made from the configuration
 """

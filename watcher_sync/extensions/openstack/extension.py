@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from oslo_upgradecheck.upgradecheck import Result
 
     from watcher_sync.api.http.openapi import Route
+    from watcher_sync.engine.engine import Engine
+    from watcher_sync.engine.services import BackgroundService
+    from watcher_sync.reconcile.base import Context
 
 
 class OpenStackExtension(Extension):
@@ -54,3 +57,10 @@ class OpenStackExtension(Extension):
             ("Nova's notifications", lambda: checks.nova(examined)),
             ("Nova's inventory", lambda: checks.inventory(examined)),
         ]
+
+    def engine_services(
+        self, conf: cfg.ConfigOpts, context: Callable[[Engine], Context]
+    ) -> Iterable[Callable[[Engine], BackgroundService]]:
+        from watcher_sync.extensions.openstack.hosts import make_liveness
+
+        return [lambda engine: make_liveness(conf, engine, context(engine))]

@@ -3,4 +3,5 @@
 
 ``extension``  What the core asks of it
 ``on_demand``  Syncs single VNF instances in a process without an engine
+``evaluating``  The evaluation of VNF instances, made from the configuration
 """

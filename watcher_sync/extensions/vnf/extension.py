@@ -6,10 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from oslo_config import cfg
+
 from watcher_sync.extension import Api, DriftCause, Extension
 
 if TYPE_CHECKING:
     from watcher_sync.api.http.openapi import Route
+    from watcher_sync.engine.services import EvaluationService
     from watcher_sync.vnf.sync import SyncNow
 
 
@@ -33,3 +36,8 @@ class VnfExtension(Extension):
         from watcher_sync.vnf.drifts import LEVEL
 
         return [LEVEL]
+
+    def evaluators(self, conf: cfg.ConfigOpts) -> Iterable[EvaluationService]:
+        from watcher_sync.extensions.vnf.evaluating import make_evaluation
+
+        return [make_evaluation(conf)]

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The evaluation of VNF instances, made from the configuration."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+from watcher_sync.commit.vnf_evaluation import VnfEvaluation
+from watcher_sync.conf.reconcile import HEAL, policies
+from watcher_sync.handlers.vnf import KIND, VnfHandler
+from watcher_sync.reconcile.notify import Notifications
+from watcher_sync.sources.kubernetes.source import cluster_targets
+
+
+def make_evaluation(conf: cfg.ConfigOpts) -> VnfEvaluation:
+    """The evaluation of the VNF instances in the clusters of this process's sources; of none, if the policy of
+    vnf_instance is to observe.
+
+    :raises ConfigError: the configuration cannot work.
+    """
+    heals = policies(conf).get(KIND, HEAL) == HEAL
+    return VnfEvaluation(
+        cluster_targets(conf) if heals else {}, handler=VnfHandler(conf.reconcile), notifications=Notifications(conf)
+    )
