@@ -23,9 +23,8 @@ from oslo_policy import policy
 from watcher_sync.api.changes.cloud_events import WritableEvents
 from watcher_sync.api.edge import audit, healthcheck, late_database, metrics, proxies, rate_limits, spans
 from watcher_sync.api.edge.feed import Feed
-from watcher_sync.api.entities import provider_bindings, service_type_instances
+from watcher_sync.api.entities import compute_model, provider_bindings, service_type_instances
 from watcher_sync.api.entities.changed_states import ChangedStateList
-from watcher_sync.api.entities.compute_model import ComputeModel
 from watcher_sync.api.entities.differences import Diff
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_item import EntityHistory, EntityItem
@@ -66,7 +65,7 @@ from watcher_sync.dispatch import Dispatcher, load_handlers
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.log.api import outlets
 from watcher_sync.log.api import schemas as log_schemas
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.loading import load_kinds
 from watcher_sync.operations import Operations
 from watcher_sync.storage.database import database
 from watcher_sync.storage.groups.operation_leases import OperationLeases
@@ -224,9 +223,9 @@ def make_routes(
         ("/v1/topology", Topology(service)),
         ("/v1/graph", GraphAround(service)),
         ("/v1/impact", Impact(service)),
-        ("/v1/compute_model", ComputeModel(service, feed)),
+        *compute_model.routes(service, feed),
         ("/v1/drifts", DriftList(service)),
-        ("/v1/leases", LeaseList(service, operations)),
+        *([("/v1/leases", LeaseList(service, operations))] if vnf_instances.KIND in service.kinds else []),
         ("/v1/parked", ParkedList(service)),
         ("/v1/quarantine", QuarantineList(service)),
         ("/v1/quarantine_reasons", QuarantineReasons(service)),
@@ -275,8 +274,8 @@ def check_policy(conf: cfg.ConfigOpts) -> None:
         store.dispose()
 
 
-def builtin_routes() -> list[openapi.Route]:
-    """Makes the resources of the built-in kinds in the default configuration, to describe them.
+def installed_routes() -> list[openapi.Route]:
+    """Makes the resources of the installed kinds in the default configuration, to describe them.
 
     They are those of an application on an empty database, which serves no request.
     """
@@ -285,7 +284,7 @@ def builtin_routes() -> list[openapi.Route]:
     opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", "sqlite://", group="database")
-    store = Store(database.open_database(conf), builtin_kinds())
+    store = Store(database.open_database(conf), load_kinds())
     try:
         return make_routes(Service(conf, store), load_handlers(conf))
     finally:
@@ -293,8 +292,5 @@ def builtin_routes() -> list[openapi.Route]:
 
 
 def list_rules() -> list[policy.RuleDefault]:
-    """The rules of the built-in kinds, for ``oslopolicy-sample-generator``.
-
-    A plugin's kind has the same rules under its own plural.
-    """
-    return rules_of(openapi.operations(builtin_routes()))
+    """The rules of the installed kinds, for ``oslopolicy-sample-generator``."""
+    return rules_of(openapi.operations(installed_routes()))

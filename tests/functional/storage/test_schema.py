@@ -15,9 +15,9 @@ from alembic.script import ScriptDirectory
 from tests.functional.storage.conftest import on_one_database, on_one_empty_database, opened
 from tests.functional.storage.writing import kinds
 from watcher_sync.exceptions import SchemaMissing
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.schema.tables import Tables
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 def differences(engine, tables):

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from watcher_sync.api.entities.writing import CONDITIONS, WritableKind
 from watcher_sync.api.http import schemas
-from watcher_sync.model.entities import ServiceTypeInstance
+from watcher_sync.model.dcm import ServiceTypeInstance
 from watcher_sync.model.kinds import Entity
 
 KIND: Final = "service_type_instance"

@@ -232,7 +232,7 @@ class _Reading:
         found = [row for row in rows if not search or any(search in (row[n] or "").lower() for n in ("id", "name"))]
         entries = [_entry(row, counts, self._service.kinds) for row in found]
         entries.sort(key=_sort_key)
-        if kind.name == host_usage.KIND and self._context.scope is None:
+        if kind.name == host_usage.KIND and "instance" in self._service.kinds and self._context.scope is None:
             self._add_capacity(entries[:limit], {row["id"]: row for row in found})
         self._add_collections(kind, entries[:limit])
         members = {name: self.kinds[name] for name in counts}

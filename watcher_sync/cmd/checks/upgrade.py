@@ -21,7 +21,7 @@ from oslo_upgradecheck.upgradecheck import Code, Result
 from watcher_sync.assembly.api import check_policy
 from watcher_sync.assembly.log import make_outlets
 from watcher_sync.assembly.sources import make_authority, source_makers
-from watcher_sync.assembly.store import load_kinds, open_store
+from watcher_sync.assembly.store import open_store
 from watcher_sync.cmd.checks.insecure_settings import (
     RABBIT_SCHEMES,
     enabled_sources,
@@ -34,6 +34,7 @@ from watcher_sync.conf import cloud_account, opts, reconcile_nova
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, SchemaMissing, SourceError, StorageError, WatcherSyncError
+from watcher_sync.model.loading import load_kinds
 from watcher_sync.storage.database.database import narrow_charset, translated, url_of
 from watcher_sync.storage.groups.source_status import list_inventories
 from watcher_sync.storage.schema import schema

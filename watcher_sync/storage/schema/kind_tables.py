@@ -15,12 +15,9 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.model.entities import BUILTIN
-from watcher_sync.model.kinds import Field, Kind, kind_of
+from watcher_sync.model.kinds import Field, Kind
 from watcher_sync.storage.database.types import column_type, json_text
 from watcher_sync.storage.schema.tables import Tables
-
-_BUILTIN: Final = frozenset(kind_of(cls).name for cls in BUILTIN)
 
 _FAMILIES: Final[dict[type, tuple[type, ...]]] = {
     str: (sa.String,),
@@ -68,7 +65,11 @@ class Fit(msgspec.Struct, frozen=True):
 
 def plugin_tables(tables: Tables) -> dict[str, sa.Table]:
     """Kind -> table of the kinds that plugins declare."""
-    return {name: table for name, table in tables.entities.items() if name not in _BUILTIN}
+    return {
+        name: table
+        for name, table in tables.entities.items()
+        if not tables.kinds[name].cls.__module__.startswith("watcher_sync.")
+    }
 
 
 def examine(connection: sa.Connection, tables: Tables) -> list[Fit]:
