@@ -44,11 +44,11 @@ def open_store(
 
 
 def usable_store(conf: cfg.ConfigOpts, store: Store, *, limited: bool = True, answer: float | None = None) -> Store:
-    """The store, without the kinds of plugins whose entities the database cannot keep.
+    """The store, without the kinds whose entities the database cannot store.
 
     Events that change such an entity go to the quarantine, from which they can be replayed later.
 
-    :returns: the same store if the database keeps all its kinds.
+    :returns: the same store if the database can store all its kinds.
     :raises SchemaMissing: ``db_sync`` has not been run.
     :raises DatabaseUnavailable: the database is unavailable.
     """

@@ -23,8 +23,6 @@ _MIGRATION = """
 import sqlalchemy as sa
 from alembic import op
 
-from watcher_sync.storage.database.types import TABLE_OPTIONS, JsonDocument
-
 revision = {revision!r}
 down_revision = {before!r}
 
@@ -32,19 +30,9 @@ down_revision = {before!r}
 def upgrade():
     op.add_column("journal", sa.Column("of_the_next_release", sa.String(32)))
     op.add_column("journal_head", sa.Column("of_the_next_release", sa.String(32)))
-    op.add_column("instances", sa.Column("of_the_next_release", sa.BigInteger, nullable=False, server_default="7"))
     op.add_column("leases", sa.Column("of_the_next_release", sa.String(32)))
     op.create_table("of_the_next_release", sa.Column("id", sa.BigInteger, primary_key=True))
-    op.add_column("aggregates", sa.Column("colour", sa.String(255)))
-    op.create_table(
-        "licences",
-        sa.Column("id", sa.String(255), primary_key=True),
-        sa.Column("name", sa.String(255)),
-        sa.Column("seq", sa.BigInteger, nullable=False),
-        sa.Column("versions", JsonDocument(), nullable=False),
-        **TABLE_OPTIONS,
-    )
-    op.create_index("ix_of_the_next_release", "instances", ["of_the_next_release"])
+    op.create_index("ix_of_the_next_release", "journal", ["of_the_next_release"])
 """
 
 _FIELD = """    number: Annotated[Count | None, In("state"),"""
