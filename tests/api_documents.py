@@ -18,7 +18,7 @@ from microversion_parse import parse_version_string
 
 from watcher_sync.api.http import openapi
 from watcher_sync.api.http.microversions import VERSIONS
-from watcher_sync.assembly.api import builtin_routes
+from watcher_sync.assembly.api import installed_routes
 
 FOLDER = Path(__file__).parent / "unit" / "api" / "documents"
 
@@ -38,7 +38,7 @@ def stored(version: str) -> str:
 
 def current() -> dict[str, str]:
     """Version -> its document as it has to be stored."""
-    routes = builtin_routes()
+    routes = installed_routes()
     return {
         version: condensed(openapi.document(routes, "", parse_version_string(version), tokens=True))
         for version in VERSIONS

@@ -20,8 +20,8 @@ from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.view import View
+from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.operations import Operations
 from watcher_sync.reconcile.base import Context, Report
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from watcher_sync.model.entities import BUILTIN
 from watcher_sync.model.kinds import Count, Doc, Entity, In, Kinds, Reference, Text, kind
+from watcher_sync.testing.kinds import BUILTIN
 
 
 @kind(

@@ -16,11 +16,11 @@ from watcher_sync.exceptions import InvalidEvent, NotYet
 from watcher_sync.handlers.dcm.handler import OPTIONS, DcmHandler
 from watcher_sync.handlers.dcm.service_types import ServiceTypes
 from watcher_sync.model.changes import WRITTEN_HERE, Change, Outcome, Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.testing.dcm import publisher
 from watcher_sync.testing.dcm.providers import Row, Step
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.wire.envelopes import read_body
 
 KIND = "service_type_instance"

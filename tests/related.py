@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from watcher_sync.model.changes import Change, Delete, Upsert
-from watcher_sync.model.entities import BUILTIN
 from watcher_sync.model.kinds import AdminOnly, Entity, In, Kinds, Reference, Text, kind
+from watcher_sync.testing.kinds import BUILTIN
 
 Rows = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Kind -> id -> fields."""

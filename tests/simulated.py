@@ -19,11 +19,11 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Change, Outcome
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Model, Snapshot
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import View
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.testing.nova.cloud import CloudSimulator, Truth
 from watcher_sync.wire.envelopes import read_document
 

@@ -16,13 +16,13 @@ from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.conf import opts
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Snapshot
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.storage.database import database
 from watcher_sync.storage.groups.source_status import SourceRow, write_sources
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 def parsed(arguments: Sequence[str] = ()) -> cfg.ConfigOpts:

@@ -43,13 +43,13 @@ from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.handlers.vnf import VnfHandler
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.sources.kubernetes.credentials import Access
 from watcher_sync.sources.kubernetes.resources import KNOWN
 from watcher_sync.sources.kubernetes.target import ClusterTarget
 from watcher_sync.storage.database import database
 from watcher_sync.storage.groups.leases import EngineLease
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.testing.nova import notifications
 from watcher_sync.vnf.registration import registration
 from watcher_sync.wire.envelopes import read_document

@@ -39,8 +39,8 @@ from watcher_sync.cmd import manage
 from watcher_sync.handlers.base import Handler
 from watcher_sync.handlers.dcm.service_types import BUILTIN
 from watcher_sync.model.declarations import fields_of
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Count, Field, Kind, LongText, Text
+from watcher_sync.model.loading import load_kinds
 from watcher_sync.storage.database.types import column_type
 
 HANDLERS = "watcher_sync.handlers"
@@ -63,7 +63,7 @@ class EntityKinds(_Generated):
     """``.. entity-kinds::``"""
 
     def lines(self) -> Iterator[str]:
-        for kind in sorted(builtin_kinds().values(), key=lambda k: k.name):
+        for kind in sorted(load_kinds().values(), key=lambda k: k.name):
             yield from _kind_lines(kind)
 
 

@@ -26,8 +26,8 @@ from sphinx.util.docutils import SphinxDirective
 
 from watcher_sync.api.http import openapi
 from watcher_sync.api.http.versions import release
-from watcher_sync.assembly.api import builtin_routes, list_rules
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.assembly.api import installed_routes, list_rules
+from watcher_sync.model.loading import load_kinds
 
 _FIELD_FILTER = {
     "name": "{field}",
@@ -46,13 +46,13 @@ _SAMPLE = "instance"
 
 def openapi_document() -> dict[str, Any]:
     """The document that ``/openapi.json`` serves with the default configuration."""
-    return openapi.document(builtin_routes(), release(), tokens=True)
+    return openapi.document(installed_routes(), release(), tokens=True)
 
 
 def described(document: Mapping[str, Any]) -> Operations:
     """The operations that the page has: of those that every kind has alike, one."""
-    sample = builtin_kinds()[_SAMPLE].plural
-    plurals = {kind.plural for kind in builtin_kinds().values()} - {sample}
+    sample = load_kinds()[_SAMPLE].plural
+    plurals = {kind.plural for kind in load_kinds().values()} - {sample}
     found: Operations = {}
     for path, methods in document["paths"].items():
         first = path.removeprefix("/v1/").partition("/")[0]
@@ -67,7 +67,7 @@ def described(document: Mapping[str, Any]) -> Operations:
 
 def _of_every_kind(operation: Mapping[str, Any], sample: str) -> dict[str, Any]:
     """The operation of the sample in the words of all kinds, without the filters by the sample's fields."""
-    fields = {"id", *builtin_kinds()[_SAMPLE].fields}
+    fields = {"id", *load_kinds()[_SAMPLE].fields}
     return {
         **operation,
         "tags": ["entities of every kind"],

@@ -22,10 +22,11 @@ from tests.benchmarks.places import Bench
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Version
-from watcher_sync.model.entities import Instance, builtin_kinds
+from watcher_sync.model.entities import Instance
 from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.sources.replay import read_events
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 def memory(bench: Bench) -> list[Figure]:

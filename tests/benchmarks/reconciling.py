@@ -30,7 +30,7 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.handlers.vnf import VnfHandler
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.kubernetes import VnfInstance
+from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.reconcile.base import Report
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.sources.kubernetes.source import cluster_targets

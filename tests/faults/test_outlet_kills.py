@@ -24,7 +24,7 @@ from tests.functional.webhooks.test_bad_receivers import measured
 from tests.functional.webhooks.test_outlet import pair
 from tests.migrated import migrate
 from tests.waiting import seconds_until, wait_until
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 
 KILLS = int(os.environ.get("WATCHER_SYNC_TEST_OUTLET_KILLS", "20"))
 COUNT = 5_000

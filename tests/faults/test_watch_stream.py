@@ -29,7 +29,7 @@ from tests.simulated import cloud
 from tests.waiting import Deadline, deadline, wait_until
 from watcher_sync.client import connect
 from watcher_sync.client.watch import MemorySequence, WatchError, WatchEvent
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 
 CUTS = int(os.environ.get("WATCHER_SYNC_TEST_WATCH_CUTS", "100"))
 SILENCE_SECONDS = 12

@@ -31,7 +31,6 @@ from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.log import cursors
 from watcher_sync.model.changes import Change, Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.view import View
 from watcher_sync.model.watch.topics import WatchTopic
 from watcher_sync.read.journal_reader import JournalReader
@@ -50,6 +49,7 @@ from watcher_sync.storage.stored.quotas import DroppedEvents, EventQuotas
 from watcher_sync.storage.stored.retention import Retention, enforce_quotas, purge
 from watcher_sync.storage.writing import source_cursors
 from watcher_sync.storage.writing.locked import lock_head
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.watch.topic_rows import WatchPositions, WatchTopics
 from watcher_sync.webhooks.rows import SubscriptionRow, WorkerWrites
 from watcher_sync.webhooks.shards import ShardLeases

@@ -29,10 +29,10 @@ from tests.functional.databases import MigratedDatabases, fresh_database
 from tests.migrated import migrate
 from tests.services.ensure import CannotEnsure, tool, url_of
 from tests.services.servers import Server, private_mariadb, private_nats, private_postgresql, private_rabbitmq
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.sources.notifier_options import PRIORITIES
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 # As in our executables: native threads, chosen before anything of oslo.messaging is imported.
 backend.init_backend(backend.BackendType.THREADING)

@@ -20,10 +20,10 @@ from tests.simulated import by_facet, told
 from tests.waiting import deadline
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.storage.database.database_time import read_clock
 from watcher_sync.storage.groups.source_status import SourceRow, mark_removed, write_sources
+from watcher_sync.testing.kinds import builtin_kinds
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -21,7 +21,7 @@ BUDGETS = {
     "instance.update": (193, 42),
     "DCM event": (201, 42),
     "pod of no instance": (235, 40),
-    "pod of a VNF instance": (391, 48),
+    "pod of a VNF instance": (391, 49),
     "GET /v1/instances": (83, 18),
     "webhook delivery": (106, 13),
     "gRPC watch event": (45, 8),

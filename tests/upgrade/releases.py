@@ -56,7 +56,7 @@ def build_both(folder: Path) -> tuple[Release, Release]:
     run(["git", "checkout", "--quiet", "--detach", commit], older)
     copy_source(newer)
     if _head(older) == _head(newer):
-        add_revision(newer / "watcher_sync")
+        add_revision(newer / "watcher_sync", newer / "setup.cfg")
     run(["git", "add", "--all"], newer)  # the build takes files that git knows
     return _built("0.1.0.dev1", older), _built("0.1.0.dev2", newer)
 

@@ -61,7 +61,7 @@ from watcher_sync.conf import keystone, opts
 from watcher_sync.dispatch import Dispatcher, load_handlers
 from watcher_sync.exceptions import DatabaseUnavailable, PluginConflict
 from watcher_sync.extension import Api, Extension, gather
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.loading import load_kinds
 from watcher_sync.storage.database import database
 from watcher_sync.storage.writing.store import Store
 
@@ -249,8 +249,8 @@ def check_policy(conf: cfg.ConfigOpts) -> None:
         store.dispose()
 
 
-def builtin_routes() -> list[openapi.Route]:
-    """Makes the resources of the built-in kinds in the default configuration, to describe them.
+def installed_routes() -> list[openapi.Route]:
+    """Makes the resources of the installed kinds in the default configuration, to describe them.
 
     They are those of an application on an empty database, which serves no request.
     """
@@ -259,7 +259,7 @@ def builtin_routes() -> list[openapi.Route]:
     opts.register_database(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", "sqlite://", group="database")
-    store = Store(database.open_database(conf), builtin_kinds())
+    store = Store(database.open_database(conf), load_kinds())
     try:
         return make_routes(Service(conf, store), load_handlers(conf))
     finally:
@@ -267,8 +267,5 @@ def builtin_routes() -> list[openapi.Route]:
 
 
 def list_rules() -> list[policy.RuleDefault]:
-    """The rules of the built-in kinds, for ``oslopolicy-sample-generator``.
-
-    A plugin's kind has the same rules under its own plural.
-    """
-    return rules_of(openapi.operations(builtin_routes()))
+    """The rules of the installed kinds, for ``oslopolicy-sample-generator``."""
+    return rules_of(openapi.operations(installed_routes()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
-from watcher_sync.assembly.store import load_kinds, open_store_of_server
+from watcher_sync.assembly.store import open_store_of_server
 from watcher_sync.conf import opts
 from watcher_sync.conf.outlets import OUTLETS
 from watcher_sync.exceptions import ConfigError
@@ -15,6 +15,7 @@ from watcher_sync.log.leadership import LEASE_PREFIX, PublisherLease
 from watcher_sync.log.publisher import OutletPublisher
 from watcher_sync.log.selection import OutletSelection
 from watcher_sync.log.worker import LogWorker
+from watcher_sync.model.loading import load_kinds
 from watcher_sync.plugins import load_plugins, make_driver, require_subclass, why_missing
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.database.database import open_database

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store, with the entity kinds of the installed plugins."""
+"""The store of a process, with the kinds that the database can store."""
 
 from __future__ import annotations
-
-import inspect
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.exceptions import ConfigError, text_of
-from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.model.kinds import Entity, Kinds
-from watcher_sync.plugins import load_plugins
+from watcher_sync.exceptions import ConfigError
+from watcher_sync.model.kinds import Kinds
+from watcher_sync.model.loading import load_kinds
 from watcher_sync.storage.database.database import open_database
 from watcher_sync.storage.database.time_limits import CommitWatch
 from watcher_sync.storage.schema import schema
@@ -21,25 +18,6 @@ LOG = logging.getLogger(__name__)
 
 _reported_problems: set[str] = set()
 """What was logged of kinds, by this process or by the one that forked it: a service opens the store in both."""
-
-ENTITIES = "watcher_sync.entities"
-
-
-def load_kinds() -> Kinds:
-    """The built-in kinds and those of the installed plugins.
-
-    :raises PluginConflict: two plugins declare the same kind.
-    """
-    kinds = builtin_kinds()
-    found = load_plugins(
-        ENTITIES, lambda name, exc: LOG.error("entity plugin %s: cannot be loaded: %s", name, text_of(exc))
-    )
-    for extension in sorted(found, key=lambda e: e.name):
-        if not (inspect.isclass(extension.plugin) and issubclass(extension.plugin, Entity)):
-            LOG.error("entity plugin %s: is not an Entity class", extension.name)
-            continue
-        kinds.add(extension.plugin)
-    return kinds
 
 
 def open_store(
@@ -66,11 +44,11 @@ def open_store(
 
 
 def usable_store(conf: cfg.ConfigOpts, store: Store, *, limited: bool = True, answer: float | None = None) -> Store:
-    """The store, without the kinds of plugins whose entities the database cannot keep.
+    """The store, without the kinds whose entities the database cannot store.
 
     Events that change such an entity go to the quarantine, from which they can be replayed later.
 
-    :returns: the same store if the database keeps all its kinds.
+    :returns: the same store if the database can store all its kinds.
     :raises SchemaMissing: ``db_sync`` has not been run.
     :raises DatabaseUnavailable: the database is unavailable.
     """

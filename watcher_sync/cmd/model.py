@@ -7,13 +7,14 @@ import functools
 
 from oslo_config import cfg
 
-from watcher_sync.assembly.store import load_kinds, open_store
+from watcher_sync.assembly.store import open_store
 from watcher_sync.cmd.output import print_json, print_lines
 from watcher_sync.commit import entity_repair
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.model.kinds import Kind, Kinds
+from watcher_sync.model.loading import load_kinds
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.writing import journal
 

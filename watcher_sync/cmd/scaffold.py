@@ -20,7 +20,7 @@ from typing import Final
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError, WatcherSyncError
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.loading import load_kinds
 
 _TEMPLATE: Final = Path(__file__).parent / "plugin_template"
 _NAME: Final = re.compile(r"[a-z](?:[a-z0-9._-]{0,38}[a-z0-9])?", re.IGNORECASE | re.ASCII)
@@ -88,8 +88,8 @@ def _module_of(name: str) -> str:
     cls = _class_of(module)
     if keyword.iskeyword(cls) or cls in _IMPORTED:
         raise ConfigError(f"{name!r} is no name of a class ({cls} is taken); choose another one")
-    if module in builtin_kinds():
-        raise ConfigError(f"{name!r} is the name of a kind of watcher_sync; choose another one")
+    if module in load_kinds():
+        raise ConfigError(f"{name!r} is the name of an installed kind; choose another one")
     return module
 
 

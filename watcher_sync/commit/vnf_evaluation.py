@@ -29,11 +29,12 @@ from watcher_sync.exceptions import OperationRunning, RowRefused
 from watcher_sync.handlers.vnf import KIND, VnfHandler
 from watcher_sync.model.changes import WRITTEN_HERE, Version
 from watcher_sync.model.kinds import Entity, kind_of
-from watcher_sync.model.kubernetes import Cluster, VnfInstance
+from watcher_sync.model.kubernetes import Cluster
 from watcher_sync.model.model import Key, Model, Snapshot, Staged
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import View
 from watcher_sync.model.vnf.evaluation import Observation, Unlisted, unknown_in
+from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.model.vnf.workloads import WorkloadIndex, add_names_above
 from watcher_sync.sources.kubernetes.target import ClusterTarget
 

@@ -15,9 +15,9 @@ from typing import Final, Protocol
 
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert, Version
-from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.view import View
 from watcher_sync.model.vnf.evaluation import EvaluationContext, Observation, Result, Unlisted, evaluate, new_uuid
+from watcher_sync.model.vnf.kinds import VnfInstance
 
 KIND: Final = "vnf_instance"
 SYNCED: Final = "vnf_instance.synced"

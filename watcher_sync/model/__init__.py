@@ -4,13 +4,15 @@
 ``allocations``      what the instances use of a host, and what is free
 ``changes``          the changes that a handler yields, and the outcomes of an event
 ``clock``            the limit of times that become part of versions
+``dcm``              the kinds of DCM
 ``declarations``     what a declaration of a kind is written with
 ``declared_values``  brings what a plugin hands over to the declared types
-``entities``         the built-in kinds of Nova and DCM
+``entities``         the kinds of Nova
 ``entity_overlay``   the entities of one batch, over the model: reads, staging, what follows, undo
 ``extra_specs``      what a flavor asks of a host beside its sizes: NUMA and PCI devices
 ``kinds``            the declaration of a kind; table, JSON and schema follow from it
-``kubernetes``       the built-in kinds of Kubernetes, and vnf_instance
+``kubernetes``       the kinds of Kubernetes
+``loading``          loads the kinds of the installed packages
 ``model``            the replica of the tables in memory, at one journal seq, and what a batch changed
 ``onap``             the status of instances in the dialect of ONAP's k8splugin
 ``overlay``          the changes of a batch to the indexes
@@ -21,6 +23,6 @@
 ``transaction``      the ordering guard: which changes of a batch are admitted
 ``view``             the read-only faces of the model: for handlers and readers, and for a transaction
 ``visibility``       documents and deltas without what is hidden from a reader
-``vnf``              evaluation of VNF instances against their registration
+``vnf``              the kind of VNF, and its evaluation against the registration
 ``watch``            watch topics, and what they show of the journal
 """

@@ -17,6 +17,7 @@ copies references only.
 from __future__ import annotations
 
 import datetime
+import itertools
 import keyword
 import operator
 import re
@@ -97,6 +98,9 @@ def project_of(entity: Entity) -> str | None:
     return project_id
 
 
+_numbers = itertools.count()
+
+
 class Kind:
     """Everything derived from one declaration."""
 
@@ -117,6 +121,8 @@ class Kind:
         last_seen_field: str | None,
     ) -> None:
         self.cls = cls
+        self.number = next(_numbers)
+        """Greater than that of a kind that was declared before it, such as above it in the same module."""
         self.name = name
         self.plural = plural
         self.anchor = anchor

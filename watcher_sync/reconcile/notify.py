@@ -24,7 +24,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.accounts import cause_of
-from watcher_sync.model.kubernetes import VnfInstance
+from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.storage.drifts import FieldDifference
 
 LOG = logging.getLogger(__name__)

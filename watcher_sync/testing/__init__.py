@@ -6,6 +6,7 @@
 ``deadlines``       Deadlines that a slow or busy machine has more time for
 ``disorder``        Reorders, duplicates and drops the events of a history, as transports do
 ``http``            What the fake services share: a port that can be stopped, and injected faults
+``kinds``           The kinds of this package alone, whatever plugins are installed
 ``kubernetes``      A fake Kubernetes API server that kubectl can talk to
 ``ledger``          The simulated cloud's own record of what the model must contain
 ``nova``            A simulated Nova: builders of notifications, and a cloud that publishes legal histories

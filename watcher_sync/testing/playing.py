@@ -21,13 +21,13 @@ from watcher_sync.commit.replay import replay
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher, configure, make_handler
 from watcher_sync.handlers.base import Handler
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.storage.database.database import open_database
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.stored.quarantine import Quarantine
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.wire.envelopes import read_body
 
 

@@ -39,7 +39,7 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import StaleToken
 from watcher_sync.handlers.vnf import KIND
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.kubernetes import VnfInstance
+from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.operations import LeaseRow, OperationRow, Operations, Owner, Proof
 from watcher_sync.read.reading import last_change
 from watcher_sync.storage.database.database import retried

@@ -16,11 +16,11 @@ from oslo_config import cfg
 from tests.migrated import migrate
 from tests.simulated import telling, told
 from watcher_sync.assembly.api import make_application
-from watcher_sync.assembly.store import load_kinds
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.conf import opts
 from watcher_sync.model.changes import Upsert
+from watcher_sync.model.loading import load_kinds
 from watcher_sync.storage.database import database
 from watcher_sync.storage.writing.store import Store
 

@@ -17,8 +17,8 @@ from tests.functional.executables import start as started
 from tests.functional.storage.conftest import opened
 from tests.services.servers import free_port
 from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 @pytest.fixture(params=["postgresql", *(pytest.param(name, marks=pytest.mark.rare) for name in ("sqlite", "mariadb"))])

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from tests.faulty_proxy import FaultyProxy
 from tests.functional.storage.conftest import opened
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 _DEFAULT_SECONDS = 10.0
 _CONNECT_SECONDS = 4

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from tests.faulty_proxy import FaultyProxy
 from tests.functional.storage.conftest import opened
 from tests.functional.storage.sessions import end_sessions
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 _WRITES = (
     ("PUT", "/v1/service_type_instances/i1", {"service_type": "vm", "instance_name": "i1"}),

@@ -19,9 +19,9 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.conf import opts
 from watcher_sync.model.changes import Change, Upsert
-from watcher_sync.model.entities import BUILTIN
 from watcher_sync.model.kinds import Doc, Entity, In, Kinds, Reference, Text, kind
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import BUILTIN
 
 
 @pytest.fixture

@@ -28,10 +28,10 @@ from watcher_sync.client import shell
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.source_status import SourceRow, write_sources
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 class Site:

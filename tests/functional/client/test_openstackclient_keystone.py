@@ -20,7 +20,7 @@ from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.waiting import PATIENCE_SECONDS, deadline
 from watcher_sync.client import sdk
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 
 # The first test includes the installation of Keystone.
 pytestmark = [pytest.mark.rare, pytest.mark.timeout(400)]

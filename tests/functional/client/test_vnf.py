@@ -29,7 +29,7 @@ from watcher_sync.assembly.api import make_application
 from watcher_sync.client import Client, connect
 from watcher_sync.cmd.api_server import listen
 from watcher_sync.conf import opts
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 
 OPTIONS = (
     "--cluster", "edge", "--namespace", "default", "--vnfd-id", "helloworld3", "--flavour-id", "simple",

@@ -41,8 +41,8 @@ from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.rabbitmq_publisher import Publisher
 from tests.waiting import PATIENCE_SECONDS, Deadline, deadline, seconds_until, wait_until
-from watcher_sync.assembly.store import load_kinds
 from watcher_sync.model.changes import ABSENT
+from watcher_sync.model.loading import load_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.storage.stored.quarantine import Quarantine
 from watcher_sync.storage.writing import journal

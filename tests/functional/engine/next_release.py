@@ -23,8 +23,6 @@ _MIGRATION = """
 import sqlalchemy as sa
 from alembic import op
 
-from watcher_sync.storage.database.types import TABLE_OPTIONS, JsonDocument
-
 revision = {revision!r}
 down_revision = {before!r}
 
@@ -32,40 +30,32 @@ down_revision = {before!r}
 def upgrade():
     op.add_column("journal", sa.Column("of_the_next_release", sa.String(32)))
     op.add_column("journal_head", sa.Column("of_the_next_release", sa.String(32)))
-    op.add_column("instances", sa.Column("of_the_next_release", sa.BigInteger, nullable=False, server_default="7"))
     op.add_column("leases", sa.Column("of_the_next_release", sa.String(32)))
     op.create_table("of_the_next_release", sa.Column("id", sa.BigInteger, primary_key=True))
-    op.add_column("aggregates", sa.Column("colour", sa.String(255)))
-    op.create_table(
-        "licences",
-        sa.Column("id", sa.String(255), primary_key=True),
-        sa.Column("name", sa.String(255)),
-        sa.Column("seq", sa.BigInteger, nullable=False),
-        sa.Column("versions", JsonDocument(), nullable=False),
-        **TABLE_OPTIONS,
-    )
-    op.create_index("ix_of_the_next_release", "instances", ["of_the_next_release"])
+    op.create_index("ix_of_the_next_release", "journal", ["of_the_next_release"])
 """
 
 _FIELD = """    number: Annotated[Count | None, In("state"),"""
 _NEW_FIELD = """    colour: Annotated[Text | None, In("state"), Doc("Of the next release.")] = None
 """
-_BUILTIN = "BUILTIN = ("
-_NEW_KIND = """@kind("licence", plural="licences", anchor="state")
+_NEW_KIND = """
+
+@kind("licence", plural="licences", anchor="state")
 class Licence(Entity, frozen=True, kw_only=True, gc=False):
     \"\"\"A licence. Id: its number.\"\"\"
 
     name: Annotated[Text | None, In("state"), Doc("Its name.")] = None
-
-
-BUILTIN = (Licence, """
+"""
+_ENTRY = "aggregate = watcher_sync.model.entities:Aggregate\n"
+_NEW_ENTRY = "licence = watcher_sync.model.entities:Licence\n"
 
 _HEAD = 'HEAD: Final = "{}"'
 
 
-def add_revision(package: Path) -> str:
+def add_revision(package: Path, entry_points: Path) -> str:
     """Make a copy of this package the next release's.
 
+    :param entry_points: the file with those of the copy, ``setup.cfg`` or ``entry_points.txt``.
     :returns: its revision.
     """
     revision = f"{int(schema.HEAD) + 1:04}"
@@ -74,7 +64,12 @@ def add_revision(package: Path) -> str:
     (storage / "migrations" / "versions" / f"{revision}_next.py").write_text(migration)
     _replace(storage / "schema.py", _HEAD.format(schema.HEAD), _HEAD.format(revision))
     _replace(package / "model" / "entities.py", _FIELD, _NEW_FIELD + _FIELD)
-    _replace(package / "model" / "entities.py", _BUILTIN, _NEW_KIND)
+    with (package / "model" / "entities.py").open("a") as entities:
+        entities.write(_NEW_KIND)
+    lines = entry_points.read_text().splitlines(keepends=True)
+    (at,) = (number for number, line in enumerate(lines) if line.lstrip() == _ENTRY)
+    lines.insert(at, lines[at].replace(_ENTRY, _NEW_ENTRY))
+    entry_points.write_text("".join(lines))
     return revision
 
 
@@ -86,17 +81,17 @@ class NextRelease:
         source = Path(watcher_sync.__file__).parent
         package = folder / source.name
         shutil.copytree(source, package)  # with what is compiled, which is valid for the copies
-        self.revision = add_revision(package)
-        self._describe()
+        self.revision = add_revision(package, self._describe())
 
-    def _describe(self) -> None:
-        """Write the metadata of the distribution, with the entry points of this release."""
+    def _describe(self) -> Path:
+        """Write the metadata of the distribution, with the entry points of this release; returns their file."""
         this = importlib.metadata.distribution("watcher-sync")
         self.version = f"{this.version.partition('.dev')[0]}.post1"
         folder = self.folder / f"watcher_sync-{self.version}.dist-info"
         folder.mkdir()
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: watcher-sync\nVersion: {self.version}\n")
         (folder / "entry_points.txt").write_text(this.read_text("entry_points.txt") or "")
+        return folder / "entry_points.txt"
 
     def run(self, site: Installation, script: str, *arguments: str) -> None:
         """Run a script that imports this release."""

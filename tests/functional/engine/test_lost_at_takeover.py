@@ -20,8 +20,8 @@ from watcher_sync.assembly.store import open_store
 from watcher_sync.conf import opts
 from watcher_sync.engine.engine import Engine
 from watcher_sync.events import Event
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.periodic import run_in_background
+from watcher_sync.testing.kinds import builtin_kinds
 
 _AT_ONCE = 6
 _NEVER = 10_000

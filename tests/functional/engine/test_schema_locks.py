@@ -40,10 +40,10 @@ def at_work(site: Installation, release: str) -> None:
 def test_a_lock_of_another_process_is_named_at_once_and_the_others_work_on(site: Installation) -> None:
     at_work(site, "0.0.9")
     following, log = NextRelease(site.folder / "next"), site.folder / "db_sync.log"
-    instances = site.store.tables.metadata.tables["instances"]
+    aggregates = site.store.tables.metadata.tables["aggregates"]
     idle = sa.create_engine(site.url)  # without limits of time
     other = idle.connect()
-    other.execute(sa.select(sa.func.count()).select_from(instances))  # its transaction stays open
+    other.execute(sa.select(sa.func.count()).select_from(aggregates))  # its transaction stays open
     with following.installed(site):
         running = start([*site.command("watcher-sync-manage", site.config()), "db_sync"], log, site.environment)
     try:
@@ -51,7 +51,7 @@ def test_a_lock_of_another_process_is_named_at_once_and_the_others_work_on(site:
         assert "waits for a lock" in log.read_text()
         assert "0.0.9" in log.read_text()
         with site.store.database.connect() as reader:  # each attempt ends, and with it the queue behind it
-            reader.execute(sa.select(instances).limit(1)).all()
+            reader.execute(sa.select(aggregates).limit(1)).all()
         assert running.poll() is None
     finally:
         other.close()

@@ -20,10 +20,10 @@ from tests.setting_back import Backup
 from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 from watcher_sync.log import cursors
 from watcher_sync.log.base import SNAPSHOT_BEGIN
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 @pytest.fixture

@@ -38,8 +38,8 @@ from watcher_sync.log.nats_jetstream.outlet import NatsJetStreamOutlet
 from watcher_sync.log.oslo_messaging.outlet import OsloMessagingOutlet
 from watcher_sync.log.publisher import OutletPublisher
 from watcher_sync.log.rabbitmq_stream.outlet import RabbitMQStreamOutlet
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 LIMIT = 1_000_000
 """Bytes, about, that each of these logs takes."""

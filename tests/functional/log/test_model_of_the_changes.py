@@ -17,8 +17,8 @@ from tests.functional.sources.test_region_log import configured, following
 from tests.functional.storage.conftest import opened
 from tests.services.servers import Server, nats_programs, private_nats, private_nats_cluster
 from tests.waiting import wait_until
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 MakeRegion = Callable[..., contextlib.AbstractContextManager[Region]]
 

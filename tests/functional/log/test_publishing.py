@@ -27,9 +27,9 @@ from tests.waiting import wait_until
 from watcher_sync.exceptions import HistoryChanged
 from watcher_sync.log import cursors
 from watcher_sync.log.base import LogChange, LogPositions, OutletError
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.stored.retention import Retention, purge
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from tests.functional.log.memory_log import Cloud, MemoryLog, instance, publishi
 from tests.functional.storage.conftest import opened
 from tests.setting_back import Backup
 from tests.waiting import wait_until
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.services import browser as chromium
 from tests.services.servers import ServiceMissing, free_port
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 serve = api.serve
 

@@ -19,7 +19,7 @@ from tests.functional.engine.proxy import CountingProxy
 from tests.services.servers import free_port
 from tests.waiting import wait_until
 from watcher_sync.conf import opts
-from watcher_sync.model.kubernetes import VnfInstance
+from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.reconcile.notify import Notifications
 
 VNF = VnfInstance(id="7f1c", name="demo", cluster="edge", namespace="default")

@@ -19,7 +19,7 @@ from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.services.servers import free_port
 from tests.waiting import deadline
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 
 STI = {"service_type": "vm", "spec": {"cpu": 2}}
 IDS = ("a:b", "a~b", "one", "x@y")

@@ -22,9 +22,9 @@ from tests.waiting import deadline
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.database.pages import MAX_PAGE_BYTES
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.wire.limits import MAX_DOCUMENT_BYTES
 
 AT_ONCE = 12

@@ -18,7 +18,7 @@ from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.waiting import deadline, wait_until
 from watcher_sync.conf.api import OPTS
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.wsgi import gunicorn
 
 SLOW = 2 * gunicorn.workers * gunicorn.threads

@@ -22,7 +22,7 @@ from tests.services.servers import free_port
 from tests.waiting import deadline, seconds_until, wait_until
 from watcher_sync.api.http.request_input import DISCARD_SECONDS, MAX_DISCARDED_BYTES
 from watcher_sync.conf.api import OPTS
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 
 LIMIT = next(option.default for option in OPTS if option.name == "max_body_bytes")
 TOPICS = "/apis/management/v1alpha1/watchtopics"

@@ -18,12 +18,12 @@ from watcher_sync.conf import monitoring
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model, Snapshot
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.sources.base import IntakeClosed
 from watcher_sync.sources.kubernetes.reflector import Reflector
 from watcher_sync.sources.kubernetes.source import KubernetesSource
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.testing.kubernetes import KubernetesServer
 
 DEFAULTS = {"backoff_max": 0.3, "read_timeout": 60.0, "watch_list_timeout": 30.0}

@@ -29,7 +29,7 @@ import sys
 
 import sqlalchemy as sa
 
-from watcher_sync.assembly.store import load_kinds
+from watcher_sync.model.loading import load_kinds
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event

@@ -21,12 +21,12 @@ from tests.simulated import by_facet, told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Entity, Kind, Kinds
 from watcher_sync.read import search
 from watcher_sync.read.entity_reader import After, Sort, state_reader
 from watcher_sync.read.filters import FieldCondition
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 TEXTS = (
     "web", "Web", "WEB", "web ", "web  ", " web", "web-1", "web-10", "web%", "web_", "web!", "web\\", "w%b", "wéb", "é",

@@ -12,8 +12,8 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.allocations import Usage
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.read.host_usage import read_used
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 def server(number, host, source_host=None, vcpus=2):

@@ -17,11 +17,11 @@ from watcher_sync.assembly import store as assembly
 from watcher_sync.assembly.store import usable_store
 from watcher_sync.exceptions import SchemaMissing
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.entities import BUILTIN
 from watcher_sync.model.kinds import Entity, In, Kinds, Text, kind
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.stored.quarantine import Quarantine
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import BUILTIN
 
 
 class Wider(Entity, frozen=True, kw_only=True, gc=False):

@@ -12,10 +12,10 @@ from tests.functional.storage.conftest import opened
 from tests.simulated import batches, cloud, nova
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.read import row_entities
 from watcher_sync.read.row_entities import values_at
 from watcher_sync.storage.writing.journal import read_since
+from watcher_sync.testing.kinds import builtin_kinds
 
 FIELDS = {"instance": ("name", "host", "source_host"), "aggregate": ("name", "hosts"), "compute_node": ()}
 

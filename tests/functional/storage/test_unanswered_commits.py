@@ -24,7 +24,6 @@ from watcher_sync.conf import opts
 from watcher_sync.events import Event
 from watcher_sync.exceptions import DatabaseUnavailable, HeadMoved, LeaseLost
 from watcher_sync.model.changes import Upsert, Version
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
@@ -34,6 +33,7 @@ from watcher_sync.storage.groups.leases import EngineLease
 from watcher_sync.storage.writing.commits import Commit, Fence
 from watcher_sync.storage.writing.locked import lock_head
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 T = TypeVar("T")
 

@@ -15,12 +15,12 @@ from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.exceptions import NotYet
 from watcher_sync.model.changes import Change, Delete, Upsert
-from watcher_sync.model.entities import BUILTIN
 from watcher_sync.model.kinds import Entity, In, Kinds, Text, kind
 from watcher_sync.model.model import Model
 from watcher_sync.model.view import View
 from watcher_sync.storage.writing.journal import read_head, read_since
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import BUILTIN
 
 
 @kind("meter", plural="meters", indexes=("owner",))

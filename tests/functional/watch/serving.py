@@ -14,11 +14,11 @@ import msgspec
 
 from tests.functional.watch.clients import SELF_LINK
 from tests.waiting import deadline, wait_until
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.watch.resources import Describer, Reader
 from watcher_sync.model.watch.topics import WatchTopic, parse
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.watch.authentication import AuthenticationUnavailable, Caller
 from watcher_sync.watch.bearer_tokens import InvalidToken
 from watcher_sync.watch.options import WatchSettings

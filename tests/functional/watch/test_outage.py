@@ -15,7 +15,7 @@ from tests.functional.webhooks.subscribing import Instances
 from tests.migrated import migrate
 from tests.services.servers import Server
 from tests.waiting import wait_until
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 def test_streams_outlast_the_database_and_go_on_without_a_gap(

@@ -9,8 +9,8 @@ import pytest
 
 from tests.functional.engine.conftest import install as install
 from tests.functional.storage.conftest import opened
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 class SetClock:

@@ -20,8 +20,8 @@ from tests.functional.webhooks.receivers import Receiver, answering, receiving, 
 from tests.functional.webhooks.subscribing import Instances, subscribe
 from tests.functional.webhooks.working import working
 from tests.waiting import eventually
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 GOOD = 20
 """Subscriptions whose deliveries are measured."""

@@ -17,10 +17,10 @@ from tests.services.servers import Server
 from tests.setting_back import Backup
 from tests.waiting import Deadline, deadline, seconds_until, wait_until
 from watcher_sync.exceptions import DatabaseUnavailable, HistoryChanged, JournalPurged
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.read import journal_reader, journal_signal
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 INTERVAL = 0.02
 

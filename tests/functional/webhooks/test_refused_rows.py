@@ -19,8 +19,8 @@ from tests.simulated import told
 from tests.waiting import eventually
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.schema import schema
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.webhooks.rows import SUSPENDED, StateChange, WorkerWrites
 from watcher_sync.webhooks.subscriptions import Subscriptions
 from watcher_sync.webhooks.worker_rows import WebhookStore

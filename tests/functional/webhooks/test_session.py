@@ -17,9 +17,9 @@ from tests.functional.webhooks.receivers import Answer, Receiver, answering, rec
 from tests.functional.webhooks.subscribing import Instances, subscribe
 from tests.functional.webhooks.working import CLOCK, working
 from tests.waiting import eventually
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.webhooks.planner import Planner
 from watcher_sync.webhooks.replica import JournalFollower
 from watcher_sync.webhooks.rows import SHARDS

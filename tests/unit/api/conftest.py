@@ -13,9 +13,9 @@ from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.conf import opts
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.database import database
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 @pytest.fixture

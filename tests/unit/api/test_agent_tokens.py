@@ -13,7 +13,7 @@ from tests.unit.api.conftest import Client
 from watcher_sync.assembly.api import make_application
 from watcher_sync.conf import keystone
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.watch import bearer_tokens
 from watcher_sync.watch.callers import make_authenticator
 from watcher_sync.watch.stored import StoredTopics

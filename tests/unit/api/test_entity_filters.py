@@ -18,9 +18,9 @@ from watcher_sync.client.commands.cells import cell
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kind
 from watcher_sync.read.filters import FieldCondition
+from watcher_sync.testing.kinds import builtin_kinds
 
 SERVERS = {
     "a": {"name": "web-1", "vcpus": 2, "state": "active", "metadata": {"app": "web", "tier": "in:1"}},

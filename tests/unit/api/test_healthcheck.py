@@ -14,10 +14,10 @@ from tests.unit.engine.asking import ask
 from watcher_sync.api.edge import healthcheck
 from watcher_sync.api.identity import authentication
 from watcher_sync.conf import opts
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.database import database
 from watcher_sync.storage.groups.source_status import SourceRow, write_sources
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 JSON = {"HTTP_ACCEPT": "application/json", "REMOTE_ADDR": "192.0.2.7"}
 

@@ -10,9 +10,9 @@ from tests.unit.api.conftest import Client
 from tests.waiting import wait_until
 from watcher_sync.assembly.api import assemble
 from watcher_sync.exceptions import ConfigError, SchemaMissing
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.database import database
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 @pytest.fixture

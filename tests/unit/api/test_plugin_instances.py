@@ -10,10 +10,10 @@ import pytest
 from tests.migrated import migrate
 from tests.unit.api.test_vnf_instances import written
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.entities import BUILTIN
 from watcher_sync.model.kinds import Entity, In, Kinds, Reference, Text, kind
 from watcher_sync.storage.database import database
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import BUILTIN
 
 BODY = {"name": "one", "callback-url": "https://receiver.example.com/hook"}
 

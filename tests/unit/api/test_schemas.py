@@ -10,7 +10,7 @@ import jsonschema
 
 from watcher_sync.log.base import LogChange
 from watcher_sync.log.formats import cloud_event
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 def test_the_schema_that_a_message_names_is_there_and_fits_the_message(client):

@@ -18,7 +18,7 @@ from watcher_sync_ironic.entities import BaremetalNode, BaremetalPort, Baremetal
 import watcher_sync
 from watcher_sync.client import models
 from watcher_sync.client.commands.cells import title
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 
 UNITS = ("seconds", "bytes", "mb", "gb", "ratio", "percentage")
 

@@ -17,8 +17,8 @@ from watcher_sync.events import Event
 from watcher_sync.handlers.federation.handler import FederationHandler
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 CONF = """
 [engine]

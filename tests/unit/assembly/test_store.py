@@ -10,8 +10,8 @@ from tests.migrated import migrate
 from watcher_sync.assembly import store as assembly
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.schema import schema
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 def test_a_kind_that_the_database_lacks_is_left_out_and_logged_once_by_parent_and_children(

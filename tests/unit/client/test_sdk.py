@@ -33,9 +33,9 @@ from watcher_sync.client import sdk
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.database import database
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 pytestmark = pytest.mark.slow
 

@@ -75,7 +75,7 @@ def test_an_empty_folder_is_used_and_the_default_is_the_name(tmp_path: Path, mon
         ("none", "is no name of a class"),
         ("true", "is no name of a class"),
         *((name, "is no name of a class") for name in ("text", "count", "path", "entity", "annotated", "played")),
-        ("compute-node", "is the name of a kind of watcher_sync"),
+        ("compute-node", "is the name of an installed kind"),
     ],
 )
 def test_a_name_that_no_plugin_can_have_is_wrong_usage(

@@ -20,10 +20,10 @@ from watcher_sync.events import OSLO, Event
 from watcher_sync.exceptions import NotYet
 from watcher_sync.handlers.base import Handler
 from watcher_sync.model.changes import Change, Delete, Version
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.view import View
 from watcher_sync.storage.database.database_time import DatabaseTime
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 NOON = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 TTL = 3600.0

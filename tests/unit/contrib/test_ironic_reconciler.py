@@ -18,10 +18,10 @@ from tests.unit.contrib.ironic_events import KINDS, Ironic
 from tests.waiting import deadline
 from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.exceptions import ConfigError, ReconcileError
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.read.member_states import count_kinds, state_of
 from watcher_sync.reconcile.base import Report
 from watcher_sync.reconcile.plugins import make_reconciler
+from watcher_sync.testing.kinds import builtin_kinds
 
 _PAGE = 2
 

@@ -12,8 +12,8 @@ from watcher_sync_ironic.entities import BaremetalNode
 
 from tests.sites import Site
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.read.graph import GraphReader
+from watcher_sync.testing.kinds import builtin_kinds
 
 BACKEND = "volume-1@fast"
 POOL = f"{BACKEND}#ssd"

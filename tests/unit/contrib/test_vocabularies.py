@@ -16,7 +16,7 @@ from tests.unit.contrib import cinder_events
 from tests.unit.contrib.ironic_events import NODE as NODE_ID
 from tests.unit.contrib.ironic_events import Ironic, played
 from watcher_sync.api.entities import entity_filters
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 
 RECORDINGS = Path(__file__).parent / "recordings"
 

@@ -15,11 +15,11 @@ from tests.simulated import telling
 from tests.waiting import PATIENCE_SECONDS, Deadline
 from watcher_sync.conf import opts
 from watcher_sync.engine.engine import Engine
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.sources.base import IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.storage.database import database
 from watcher_sync.storage.groups.leases import EngineLease
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 def until(condition, seconds=PATIENCE_SECONDS):

@@ -17,9 +17,9 @@ from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Actor, Event
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Change, Delete, Outcome, Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model, Snapshot
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.testing.kinds import builtin_kinds
 
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 VM = "178b0921-8f85-4257-88b6-2e743b5a975c"

@@ -21,11 +21,11 @@ from watcher_sync.conf import opts
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Outcome
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.database import database
 from watcher_sync.storage.stored.quarantine import Quarantine
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.dcm import publisher as dcm
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.wire.envelopes import read_body
 
 ZERO = "0001-01-01T00:00:00Z"

@@ -17,10 +17,10 @@ from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.federation.handler import FederationHandler
 from watcher_sync.handlers.federation.naming import led, prefix_references, references
 from watcher_sync.model.changes import Delete, Outcome, Upsert, Version
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.model import Model, Snapshot
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.testing.kinds import builtin_kinds
 
 KINDS = builtin_kinds()
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)

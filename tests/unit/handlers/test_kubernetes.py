@@ -18,9 +18,9 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.changes import NEVER, Outcome, after
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model, Snapshot
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.testing.kubernetes import builders
 from watcher_sync.wire.custom_kinds import NamedKind, parse_entry
 from watcher_sync.wire.envelopes import read_body

@@ -11,8 +11,8 @@ import pytest
 from watcher_sync.events import Event
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
+from watcher_sync.testing.kinds import builtin_kinds
 
 INITIALIZED = {"type": "Initialized", "status": "True"}
 READY = {"type": "Ready", "status": "True"}

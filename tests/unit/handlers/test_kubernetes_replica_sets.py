@@ -11,9 +11,9 @@ import pytest
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.testing.kinds import builtin_kinds
 
 METADATA = {"uid": "u", "name": "vdu1", "namespace": "default", "resourceVersion": "7", "generation": 2}
 STATUS = {"replicas": 2, "readyReplicas": 1, "observedGeneration": 2, "fullyLabeledReplicas": 2}

@@ -13,7 +13,7 @@ from tests.simulated import new_model, play
 from tests.simulated import nova as nova_dispatcher
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.model.changes import Outcome, Upsert
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.testing.nova import notifications
 from watcher_sync.wire.envelopes import read_body, read_document
 

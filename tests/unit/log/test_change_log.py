@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime
 
 from watcher_sync.log.change_log import _document
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 def test_a_moment_is_a_text_and_a_document_is_shared_with_the_entity() -> None:

@@ -12,7 +12,7 @@ from watcher_sync.conf import opts
 from watcher_sync.conf.outlets import OUTLETS
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.log.selection import OutletSelection
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from watcher_sync.log.formats import CLOUDEVENTS, DEBEZIUM
 from watcher_sync.log.metrics import OutletStats
 from watcher_sync.log.oslo_messaging.notifications import notification
 from watcher_sync.log.schemas import message_schema
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 
 KIND = builtin_kinds()["instance"]
 

@@ -18,8 +18,8 @@ from watcher_sync.log.base import SNAPSHOT, LogChange
 from watcher_sync.log.formats import cloud_event
 from watcher_sync.log.nats_jetstream.messages import begin_subject, end_subject, subject_of, token_of
 from watcher_sync.log.oslo_messaging.notifications import notification
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.watch.resources import Describer
+from watcher_sync.testing.kinds import builtin_kinds
 
 NOW = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
 PREFIX = "watcher-sync.north"

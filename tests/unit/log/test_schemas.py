@@ -19,8 +19,8 @@ from watcher_sync.exceptions import ConfigError
 from watcher_sync.log.base import LogChange
 from watcher_sync.log.formats import CLOUDEVENTS, DEBEZIUM, encoder_of
 from watcher_sync.log.schemas import FORMATS, message_schema
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kind
+from watcher_sync.testing.kinds import builtin_kinds
 
 KINDS = builtin_kinds()
 EACH = pytest.mark.parametrize(("format_name", "kind"), [(f, k) for f in FORMATS for k in KINDS.values()], ids=str)

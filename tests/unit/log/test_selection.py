@@ -13,8 +13,8 @@ from tests.functional.log.publishing import change
 from tests.functional.storage.writing import kinds
 from watcher_sync.log.base import CREATED, DELETED, LogChange
 from watcher_sync.log.selection import OutletSelection
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kinds
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 def _selection(declared: Kinds, **options: Any) -> OutletSelection:

@@ -9,9 +9,10 @@ from tests.allocations import capacity_of, used_by_host, used_of
 from watcher_sync.events import Event
 from watcher_sync.model.allocations import NOTHING, Usage, free_of
 from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.model.entities import ComputeNode, builtin_kinds
+from watcher_sync.model.entities import ComputeNode
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.testing.kinds import builtin_kinds
 
 SMALL = {"vcpus": 1, "memory_mb": 512, "disk_gb": 10}
 ONE, TWO = Usage(1, 512, 10), Usage(2, 1024, 20)

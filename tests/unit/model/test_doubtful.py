@@ -8,9 +8,9 @@ import pytest
 from tests.simulated import told
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.model.changes import Doubtful, Outcome, Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 def instance(version, versions=None, **facets):

@@ -13,9 +13,9 @@ from tests.simulated import NOON, play, telling, told, whole
 from tests.unit.model.kinds import kinds
 from watcher_sync.exceptions import InvalidEvent, NotYet
 from watcher_sync.model.changes import NEVER, Delete, Outcome, Seen, Upsert, Version, absent, after, is_after
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.testing.kinds import builtin_kinds
 
 FACETS = {"state": "owner", "placement": "place", "size": "size"}
 

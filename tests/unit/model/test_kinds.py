@@ -11,8 +11,9 @@ import pytest
 
 from tests.simulated import NOON
 from watcher_sync.exceptions import InvalidEvent, PluginConflict
-from watcher_sync.model.entities import Instance, builtin_kinds
+from watcher_sync.model.entities import Instance
 from watcher_sync.model.kinds import Count, Derived, Entity, In, Kinds, LongText, Reference, Text, kind, kind_of
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 class Mode(enum.StrEnum):

@@ -9,11 +9,12 @@ from typing import Any
 from tests.simulated import NOON
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert, Version
-from watcher_sync.model.entities import Instance, builtin_kinds
+from watcher_sync.model.entities import Instance
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.table import Table
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.testing.kinds import builtin_kinds
 
 KINDS = builtin_kinds()
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.simulated import NOON, batches, cloud, new_model, nova, play, telling, told, values_of
 from tests.waiting import Deadline, deadline
 from watcher_sync.model.changes import Seen, Upsert
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 
 KINDS = builtin_kinds()
 

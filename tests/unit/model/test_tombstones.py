@@ -14,9 +14,9 @@ import pytest
 from tests.simulated import NOON
 from watcher_sync.model import tombstones as tombstones_module
 from watcher_sync.model.changes import Version, absent
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.tombstones import FinalTombstones, Tombstone
+from watcher_sync.testing.kinds import builtin_kinds
 
 DAY = datetime.timedelta(days=1)
 COUNT = 100_000

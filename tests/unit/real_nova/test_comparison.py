@@ -11,8 +11,8 @@ from tests.real_nova.facts import FACTS, Heard, explain, label
 from tests.real_nova.story import STEPS
 from tests.real_nova.table import Table
 from tests.real_nova.truth import differences
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.testing.comparison import ModelDifference
+from watcher_sync.testing.kinds import builtin_kinds
 
 HEARD = Heard(
     servers={"elder"},

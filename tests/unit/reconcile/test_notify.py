@@ -11,7 +11,7 @@ import pytest
 from tests.unit.engine.conftest import until
 from tests.unit.reconcile.conftest import Hang
 from tests.waiting import deadline
-from watcher_sync.model.kubernetes import VnfInstance
+from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.reconcile.notify import Notifications
 from watcher_sync.storage.drifts import FieldDifference
 

@@ -30,7 +30,7 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.intake import Intake, IntakeLimits
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.conf import opts
 from watcher_sync.storage.database import database
 from watcher_sync.storage.schema import schema

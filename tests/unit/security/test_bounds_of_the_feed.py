@@ -12,13 +12,13 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.conf import opts
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.read.reading import read_last
 from watcher_sync.storage.database import database
 from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.writing.journal import read_since
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 COUNT = 150
 SIZE = 400_000

@@ -14,9 +14,9 @@ from watcher_sync.assembly import process  # noqa: E402
 from watcher_sync.assembly.api import assemble, make_application  # noqa: E402
 from watcher_sync.conf import keystone  # noqa: E402
 from watcher_sync.exceptions import ConfigError  # noqa: E402
-from watcher_sync.model.entities import builtin_kinds  # noqa: E402
 from watcher_sync.storage.database import database  # noqa: E402
 from watcher_sync.storage.writing.store import Store  # noqa: E402
+from watcher_sync.testing.kinds import builtin_kinds  # noqa: E402
 
 SECTION = """[keystone_authtoken]
 www_authenticate_uri = https://keystone.example.com/v3

@@ -26,9 +26,9 @@ from watcher_sync.handlers.dcm.payloads import legacy_of, provider_of, service_t
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.handlers.nova.payloads import reason
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.sources.scrubbing import without_secrets
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.wire.envelopes import read_body, read_message
 
 HUGE = 500_000

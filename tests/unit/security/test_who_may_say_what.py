@@ -28,11 +28,11 @@ from watcher_sync.dispatch import Dispatcher, load_handlers, matches
 from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, NATIVE, OSLO, Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.model.changes import Outcome, Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.sources.base import Source
 from watcher_sync.storage.database import database
 from watcher_sync.storage.stored.quarantine import Quarantine
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.wire.envelopes import read_body, read_message, text_of
 
 NOVA = {"event_type": "service.update", "publisher_id": "nova-api:a", "payload": {"x": 1}, "message_id": "m"}

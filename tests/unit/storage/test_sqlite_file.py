@@ -19,9 +19,9 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.database import database
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from oslo_config import cfg
 from tests.migrated import migrate
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import DatabaseUnavailable
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.database import database
 from watcher_sync.storage.groups.leases import EngineLease
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 _WRITING = """
 import sqlite3, sys

@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from tests.simulated import NOON
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Delete, Upsert, Version
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.storage.database.types import DeltaDocument, VersionsDocument
@@ -19,6 +18,7 @@ from watcher_sync.storage.schema import schema
 from watcher_sync.storage.writing.commits import Commit
 from watcher_sync.storage.writing.journal import follow, read_since, versions_of
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.testing.kinds import builtin_kinds
 
 SQLITE = sa.create_engine("sqlite://").dialect
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.simulated import SIMULATED
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.testing.ledger import ANYTHING
 from watcher_sync.testing.nova.cloud import CloudSimulator, Truth, pace, write_jsonl
 from watcher_sync.testing.nova.notification_types import IGNORED, UPSERTS

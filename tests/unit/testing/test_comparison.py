@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model, Snapshot, Written
 from watcher_sync.testing.comparison import compare
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.testing.ledger import ANYTHING, Truth
 from watcher_sync.testing.nova.cloud import CloudSimulator
 

@@ -15,7 +15,7 @@ from oslo_config import cfg
 
 from watcher_sync.conf import keystone, opts
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.watch import callers, options
 from watcher_sync.watch.authentication import AuthenticationUnavailable, Authenticator
 from watcher_sync.watch.bearer_tokens import InvalidToken

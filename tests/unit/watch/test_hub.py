@@ -8,11 +8,11 @@ import datetime
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.watch.resources import Describer, Reader
 from watcher_sync.model.watch.topics import WatchTopic, parse
 from watcher_sync.storage.epochs import Position
 from watcher_sync.storage.writing.journal import JournalRow
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.watch.authentication import Caller
 from watcher_sync.watch.catch_up import CatchUp
 from watcher_sync.watch.hub import Hub, WatchStats

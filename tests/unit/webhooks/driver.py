@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from tests.simulated import NOON
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.kubernetes import full_name
 from watcher_sync.model.model import Key, Model
 from watcher_sync.model.onap.documents import resource_document, resources_of
 from watcher_sync.storage.writing.journal import JournalRow, follow
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.webhooks.contents import make_filter
 from watcher_sync.webhooks.deliveries import Attempt, Clock, DeliverySettings, Outgoing
 from watcher_sync.webhooks.planner import Planner

@@ -27,7 +27,7 @@ from oslo_middleware.healthcheck.pluginbase import HealthcheckBaseExtension, Hea
 
 from watcher_sync.conf.opts import HEALTH_BACKENDS
 from watcher_sync.exceptions import SchemaMissing, StorageError
-from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.kinds import Kinds
 from watcher_sync.storage.database.database import open_database, translated
 from watcher_sync.storage.database.database_time import read_clock
 from watcher_sync.storage.groups.source_status import list_sources, problem_of
@@ -96,7 +96,7 @@ class _Backend(HealthcheckBaseExtension, abc.ABC):
 class Database(_Backend):
     """The backend ``watcher_sync_database``."""
 
-    _tables = Tables(builtin_kinds())
+    _tables = Tables(Kinds())
 
     def _query(self, engine: sa.Engine) -> HealthcheckResult:
         with translated(), engine.connect() as connection:

@@ -75,6 +75,11 @@ _COMPUTED: dict[str, schemas.Schema] = {
 LOG = logging.getLogger(__name__)
 
 
+def routes(service: Service, feed: Feed) -> list[tuple[str, ComputeModel]]:
+    """The route of the compute model; none as long as one of its kinds is unusable."""
+    return [("/v1/compute_model", ComputeModel(service, feed))] if _COMPUTED.keys() <= service.kinds.keys() else []
+
+
 class ComputeModel:
     """``/v1/compute_model``."""
 
@@ -124,7 +129,7 @@ def _chunks(reader: ComputeModelReader, connection: sa.Connection, generation: i
 
 
 def _schema(service: Service) -> schemas.Schema:
-    kinds = [service.kinds[name] for name in ("aggregate", "compute_node", "instance")]
+    kinds = [service.kinds[name] for name in _COMPUTED]
     lists = {kind.plural: {"type": "array", "items": _entry(kind)} for kind in kinds}
     return {
         "type": "object",

@@ -33,9 +33,9 @@ class OpenStackExtension(Extension):
         return {CAPACITY_PROVIDERS: PluginGroup(prefix="capacity_provider")}
 
     def routes(self, api: Api) -> Iterable[Route]:
-        from watcher_sync.api.entities.compute_model import ComputeModel
+        from watcher_sync.api.entities import compute_model
 
-        return [("/v1/compute_model", ComputeModel(api.service, api.feed))]
+        return compute_model.routes(api.service, api.feed)
 
     def insecure_transports(self, conf: cfg.ConfigOpts) -> Iterable[str]:
         """See :mod:`watcher_sync.extensions.openstack.findings`."""

@@ -44,7 +44,7 @@ from watcher_sync.handlers.dcm.payloads import (
 )
 from watcher_sync.handlers.dcm.service_types import ServiceTypes, load_service_types
 from watcher_sync.model.changes import NEVER, WRITTEN_HERE, Change, Delete, Upsert, Version
-from watcher_sync.model.entities import Provider, ServiceTypeInstance, provider_id
+from watcher_sync.model.dcm import Provider, ServiceTypeInstance, provider_id
 from watcher_sync.model.kinds import kind_of
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.view import View

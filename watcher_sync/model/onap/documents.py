@@ -16,9 +16,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from watcher_sync.model.kinds import Entity, Kind, Kinds, Reference
-from watcher_sync.model.kubernetes import CustomObject, Pod, VnfInstance, Workload
+from watcher_sync.model.kubernetes import CustomObject, Pod, Workload
 from watcher_sync.model.view import View
 from watcher_sync.model.visibility import Hidden, seen
+from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.model.vnf.workloads import Getter, WorkloadIndex, add_names_above, workloads_of
 
 INSTANCE_KINDS: Final = ("vnf_instance", "service_type_instance", "instance", "custom_object")

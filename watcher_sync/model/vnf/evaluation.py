@@ -22,10 +22,11 @@ from typing import Any, Final
 
 import msgspec
 
-from watcher_sync.model.kubernetes import Pod, VnfInstance
+from watcher_sync.model.kubernetes import Pod
 from watcher_sync.model.view import View
 from watcher_sync.model.vnf import levels as scaling
 from watcher_sync.model.vnf import vnfcs
+from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.model.vnf.matching import VduInput, is_settling, read_vdu
 
 

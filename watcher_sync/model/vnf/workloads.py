@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from watcher_sync.model.kinds import Entity
-from watcher_sync.model.kubernetes import Pod, VnfInstance, Workload, full_name
+from watcher_sync.model.kubernetes import Pod, Workload, full_name
+from watcher_sync.model.vnf.kinds import VnfInstance
 
 
 class Getter(Protocol):

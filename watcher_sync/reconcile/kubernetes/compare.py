@@ -25,9 +25,10 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, ReconcileError
 from watcher_sync.handlers.vnf import KIND, VnfHandler
 from watcher_sync.model.kinds import Entity, kind_of
-from watcher_sync.model.kubernetes import CustomObject, Pod, VnfInstance, Workload
+from watcher_sync.model.kubernetes import CustomObject, Pod, Workload
 from watcher_sync.model.view import View
 from watcher_sync.model.vnf.evaluation import Observation, Unlisted, unknown_in
+from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.reconcile.base import Context
 from watcher_sync.reconcile.drift import Divergence, LiveView, compare
 from watcher_sync.sources.kubernetes.connection import ApiConnection

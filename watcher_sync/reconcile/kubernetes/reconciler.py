@@ -37,8 +37,8 @@ from watcher_sync.exceptions import (
     SyncHeldBack,
 )
 from watcher_sync.handlers.vnf import KIND, VnfHandler
-from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.vnf.evaluation import Observation, VnfSyncReport, unknown_in
+from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.reconcile.kubernetes.compare import ClusterComparer, Comparison, kind_of_object
 from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync, reported, vnf_differences

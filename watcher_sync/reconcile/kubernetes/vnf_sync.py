@@ -18,8 +18,8 @@ from watcher_sync.commit.vnf_evaluation import SyncListener, report_sync
 from watcher_sync.conf.reconcile import HEAL
 from watcher_sync.events import Actor
 from watcher_sync.handlers.vnf import KIND, VnfHandler
-from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.vnf.evaluation import Observation, ReportedDifference, ReportedPod, Unlisted, VnfSyncReport
+from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.operations import SYNC, Operations
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.storage.drifts import FieldDifference

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of plugins' kinds, held against the declarations and brought up to date.
+"""The tables of kinds, held against the declarations and brought up to date.
 
-A newer plugin may declare a field more. ``db_sync`` adds the column, and nothing else is done to a table that has rows.
-No column changes its type or goes away. Until then the kind is unusable, and so is one whose table cannot be made to
-fit. The rest of the process works on.
+A newer release or plugin may declare a field more. ``db_sync`` adds the column, and nothing else is done to a table
+that has rows. No column changes its type or goes away. Until then the kind is unusable, and so is one whose table
+cannot be made to fit. The rest of the process works on.
 """
 
 from __future__ import annotations
@@ -15,12 +15,9 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.model.entities import BUILTIN
-from watcher_sync.model.kinds import Field, Kind, kind_of
+from watcher_sync.model.kinds import Field, Kind
 from watcher_sync.storage.database.types import column_type, json_text
 from watcher_sync.storage.schema.tables import Tables
-
-_BUILTIN: Final = frozenset(kind_of(cls).name for cls in BUILTIN)
 
 _FAMILIES: Final[dict[type, tuple[type, ...]]] = {
     str: (sa.String,),
@@ -47,8 +44,8 @@ class Fit(msgspec.Struct, frozen=True):
     """How the table of one kind fits its declaration."""
 
     kind: str
-    plugin: str
-    """The module of its class."""
+    module: str
+    """That of its class."""
     additions: list[Addition]
     refusals: list[str]
     """What differs and cannot be added."""
@@ -57,28 +54,21 @@ class Fit(msgspec.Struct, frozen=True):
     def problem(self) -> str | None:
         """Why entities of this kind cannot be stored now; None if they can."""
         if self.refusals:
-            return f"entity kind {self.kind!r} of {self.plugin}: {'; '.join(self.refusals)}; db_sync adds columns only"
+            return f"entity kind {self.kind!r} of {self.module}: {'; '.join(self.refusals)}; db_sync adds columns only"
         if missing := [addition.text for addition in self.additions if addition.needed]:
             return (
-                f"entity kind {self.kind!r} of {self.plugin}: the database lacks {', '.join(missing)}:"
+                f"entity kind {self.kind!r} of {self.module}: the database lacks {', '.join(missing)}:"
                 " run watcher-sync-manage db_sync"
             )
         return None
 
 
-def plugin_tables(tables: Tables) -> dict[str, sa.Table]:
-    """Kind -> table of the kinds that plugins declare."""
-    return {name: table for name, table in tables.entities.items() if name not in _BUILTIN}
-
-
 def examine(connection: sa.Connection, tables: Tables) -> list[Fit]:
-    """Hold the tables of all plugins' kinds against the declarations; changes nothing."""
-    wanted = plugin_tables(tables)
-    if not wanted:
-        return []
+    """Hold the tables of all kinds against the declarations; changes nothing."""
     inspector = sa.inspect(connection)
     there = set(inspector.get_table_names())
-    return [_fit(inspector, tables.kinds[name], table, table.name in there) for name, table in sorted(wanted.items())]
+    wanted = sorted(tables.entities.items())
+    return [_fit(inspector, tables.kinds[name], table, table.name in there) for name, table in wanted]
 
 
 def _fit(inspector: sa.Inspector, declared: Kind, table: sa.Table, exists: bool) -> Fit:

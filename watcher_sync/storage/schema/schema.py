@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schema and its revisions (alembic), seen from the command line and from a starting process.
 
-``db_sync`` expands: a migration adds tables, columns and indexes, and an older release works on with what it knows. So
-the processes of a site can be upgraded one after the other. ``db_sync --contract`` ends that. It writes down that no
-older release works here any more, and only then may a later migration take something away.
+``db_sync`` expands: a migration adds tables, columns and indexes, and an older release works on with what it knows. The
+tables of kinds follow from their declarations (:mod:`~watcher_sync.storage.schema.kind_tables`). So the processes of a
+site can be upgraded one after the other. ``db_sync --contract`` ends that. It writes down that no older release works
+here any more, and only then may a later migration take something away.
 
 Every process checks the revision at its start, and a leading engine does so with each renewal of its lease. The checks
 do not import alembic, which takes long.
@@ -45,7 +46,7 @@ _NO_PRIVILEGE: Final = (1044, 1142)
 def upgrade(
     database: sa.Engine, tables: Tables, revision: str = "head", on_lock_timeout: Callable[[], None] = lambda: None
 ) -> str:
-    """Bring the schema to a revision, add what plugins' kinds need, and make the journal's head.
+    """Bring the schema to a revision, add what the kinds need, and make the journal's head.
 
     Safe to run again, and to run while engines of this release or of the one before work. A transaction of theirs that
     holds a lock for long ends the attempt; there are some within ten seconds.
@@ -53,7 +54,7 @@ def upgrade(
     :param on_lock_timeout: called after each of them.
     :returns: the revision that the database is at now.
     :raises SchemaMissing: when the schema is of a newer release, or the database does not store every character. Also
-        when the table of a plugin's kind cannot be made to fit its declaration; everything else is done then.
+        when the table of a kind cannot be made to fit its declaration; everything else is done then.
     :raises DatabaseUnavailable: when the database cannot be reached or refuses.
     """
     current, refused = run_with_retries(lambda: _upgrade(database, tables, revision), on_lock_timeout)
@@ -156,7 +157,7 @@ def contract(database: sa.Engine, tables: Tables) -> str:
 def check(database: sa.Engine, tables: Tables) -> dict[str, str]:
     """Hold the database against this release.
 
-    :returns: plugin's kind -> why its entities cannot be stored now.
+    :returns: kind -> why its entities cannot be stored now.
     :raises SchemaMissing: when it has no schema, an older one, or one that this release cannot work on.
     :raises DatabaseUnavailable: when the database cannot be reached.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables: one per entity kind, derived from its declaration, and the few that hold the rest.
 
-The migrations create the built-in ones, so that an upgrade is explicit; a test holds both against each
-other. Tables of plugins' kinds are created by ``db_sync`` from the declaration.
+``db_sync`` creates the tables of kinds from the declarations. The migrations create the others, so that an upgrade is
+explicit; a test holds both against each other.
 """
 
 from __future__ import annotations

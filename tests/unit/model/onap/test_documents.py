@@ -12,9 +12,10 @@ import pytest
 
 from tests.simulated import NOON
 from tests.unit.model.vnf.world import World, registered
-from watcher_sync.model.entities import Instance, ServiceTypeInstance, builtin_kinds
+from watcher_sync.model.dcm import ServiceTypeInstance
+from watcher_sync.model.entities import Instance
 from watcher_sync.model.kinds import Entity, In, Text, kind, kind_of
-from watcher_sync.model.kubernetes import Pod, VnfInstance, Workload
+from watcher_sync.model.kubernetes import Pod, Workload
 from watcher_sync.model.onap.documents import (
     STATUS_FIELDS,
     document_fields,
@@ -23,6 +24,8 @@ from watcher_sync.model.onap.documents import (
     resource_document,
     status_document,
 )
+from watcher_sync.model.vnf.kinds import VnfInstance
+from watcher_sync.testing.kinds import builtin_kinds
 
 KINDS = builtin_kinds()
 

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from tests.simulated import NOON
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.onap.documents import resource_document
 from watcher_sync.model.onap.merging import Changes, Filter, ResourceChanges
 from watcher_sync.storage.writing.journal import JournalRow, follow
+from watcher_sync.testing.kinds import builtin_kinds
 
 KINDS = builtin_kinds()
 ADMIN_ONLY = {name: kind.admin_only for name, kind in KINDS.items() if kind.admin_only}

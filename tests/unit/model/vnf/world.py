@@ -11,13 +11,13 @@ from typing import Any
 from tests.simulated import NOON
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.vnf.evaluation import EvaluationContext, Observation, Unlisted, evaluate_inputs
+from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.model.vnf.levels import check
 from watcher_sync.model.vnf.matching import read_vdu
+from watcher_sync.testing.kinds import builtin_kinds
 
 DEPLOYMENT = {"workload": {"kind": "Deployment", "name": "vdu1"}, "initial": 1, "min": 1, "max": 3}
 ASPECT = {"max_scale_level": 2, "deltas": {"VDU1": 1}}

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import pytest
 
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Doc, Entity, In, Kinds, Text, kind
 from watcher_sync.model.watch.resources import BUILTIN, Describer, Reader, resource_kind
 from watcher_sync.storage.writing.journal import JournalRow
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.wire.watch.descriptions import ChangeType, ReferenceDescription, ScopeDescription
 
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)

@@ -19,7 +19,6 @@ from watcher_sync.events import Event, PartialPayload
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.kubernetes import payloads
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.sources.kubernetes import lister_watcher
@@ -28,6 +27,7 @@ from watcher_sync.sources.kubernetes.options import ReflectorSettings
 from watcher_sync.sources.kubernetes.reflector import Reflector
 from watcher_sync.sources.kubernetes.resources import KNOWN, Resource
 from watcher_sync.storage.stored.stored_events import columns_of
+from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.testing.kubernetes import builders
 from watcher_sync.testing.kubernetes.reads import ListQuery, Lists
 from watcher_sync.testing.kubernetes.resources import PODS
