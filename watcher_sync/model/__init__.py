@@ -6,6 +6,7 @@
 ``clock``            the limit of times that become part of versions
 ``declarations``     what a declaration of a kind is written with
 ``declared_values``  brings what a plugin hands over to the declared types
+``delete_guard``     how many deletions are refused at once
 ``entities``         the built-in kinds of Nova and DCM
 ``entity_overlay``   the entities of one batch, over the model: reads, staging, what follows, undo
 ``extra_specs``      what a flavor asks of a host beside its sizes: NUMA and PCI devices

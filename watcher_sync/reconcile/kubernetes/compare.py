@@ -24,6 +24,7 @@ import msgspec
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, ReconcileError
 from watcher_sync.handlers.vnf import KIND, VnfHandler
+from watcher_sync.model.delete_guard import refuses_deletes
 from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import CustomObject, Pod, VnfInstance, Workload
 from watcher_sync.model.view import View
@@ -69,7 +70,9 @@ class Comparison(msgspec.Struct, kw_only=True):
         """
         gone = collections.Counter(kind_of_object(what) for what, _ in self.found if what.gone)
         lost = losses((what for what, _ in self.found), self.live)
-        return {kind: gone[kind] for kind, count in lost.items() if count * 100 > max_percent * self.sizes[kind]}
+        return {
+            kind: gone[kind] for kind, count in lost.items() if refuses_deletes(count, self.sizes[kind], max_percent)
+        }
 
 
 class _ListedKind(msgspec.Struct, kw_only=True):
