@@ -7,7 +7,7 @@
 ``drift``                What a live system has, as a view, and where the model differs from it
 ``entries``              The entries of one listing: odd ones, doubled ones, and what the listing lacks
 ``federation``           The reconciler of followed installations: deletes what a region does not have
-``kubernetes``           The reconciler of Kubernetes clusters and of the VNF instances in them
+``kubernetes``           The reconciler of Kubernetes clusters
 ``listing``              A reconciler that only lists: the base class for those of plugins
 ``liveness``             Whether hosts are up, by Nova's list of services and by their silence
 ``notify``               Notifications about syncs and drifts, for listeners on the message bus
