@@ -35,6 +35,7 @@ from watcher_sync.sources.kubernetes.source import cluster_targets
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.vnf.notifications import VnfNotifications
 from watcher_sync.vnf.reconciler import VnfClusterReconciler
 
 
@@ -87,7 +88,9 @@ def make_evaluation(conf: cfg.ConfigOpts) -> VnfEvaluation:
     """
     heals = policies(conf).get(KIND, HEAL) == HEAL
     return VnfEvaluation(
-        cluster_targets(conf) if heals else {}, handler=VnfHandler(conf.reconcile), notifications=Notifications(conf)
+        cluster_targets(conf) if heals else {},
+        handler=VnfHandler(conf.reconcile),
+        notifications=VnfNotifications(Notifications(conf)),
     )
 
 

@@ -99,8 +99,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Internal: finds the handlers that turn listed objects into changes."""
     operations: Operations
     """Internal: the leases of ``vnf_instance``."""
-    notifications: Notifications | None = None
-    """Internal: sends notifications of syncs and drifts; None: none are sent."""
+    notifications: Notifications
+    """Internal: sends notifications to the message bus, if the operator wants any."""
     doubts: Doubts = msgspec.field(default_factory=Doubts)
     """Internal: the entities that handlers marked as doubtful; empty in a process without an engine."""
     _shared: dict[Any, Any] = msgspec.field(default_factory=dict)

@@ -3,6 +3,7 @@
 
 ``instance_sync``  The sync of one instance under its operation lease, and its report
 ``instances``      The list and the items of ``/v1/vnf_instances``, and the routes of VNF instances
+``notifications``  Notifications about syncs and drifts, for listeners on the message bus
 ``operations``     ``/v1/vnf_instances/{id}/operations`` and ``/v1/leases``: the operation leases, and the proof of one
 ``reconciler``     The reconciler of Kubernetes clusters and of the VNF instances in them
 ``registration``   The writable fields of ``/v1/vnf_instances``

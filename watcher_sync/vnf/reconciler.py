@@ -32,6 +32,7 @@ from watcher_sync.reconcile.kubernetes.reconciler import Dependents, KubernetesR
 from watcher_sync.sources.kubernetes.target import ClusterTarget
 from watcher_sync.storage.drifts import FieldDifference, list_drifts
 from watcher_sync.vnf.instance_sync import VnfSync, reported, vnf_differences
+from watcher_sync.vnf.notifications import VnfNotifications
 
 LOG = logging.getLogger(__name__)
 
@@ -58,7 +59,8 @@ class VnfClusterReconciler(KubernetesReconciler):
         """:raises ConfigError: naming the option that is wrong, of a source or of the policy."""
         super().__init__(conf, context, now=now, wait=wait)
         self._handler = VnfHandler(conf.reconcile, now=now)
-        self._sync = VnfSync(context.writes, context.operations, self._handler, notifications=context.notifications)
+        self.notifications = VnfNotifications(context.notifications)
+        self._sync = VnfSync(context.writes, context.operations, self._handler, notifications=self.notifications)
 
     def dependents(self, target: ClusterTarget, base: View) -> Dependents:
         """Return the VNF instances of a cluster."""
@@ -152,13 +154,13 @@ class _ClusterInstances(Dependents):
 
     def _notify(self) -> None:
         """Send a notification for each instance that has a difference which is not stored yet."""
-        if self._context.notifications is None or not self._differences:
+        if not self._differences:
             return
         drifts = list_drifts(self._context.store.database, kind=KIND, source=self._target.source, limit=_MAX_DRIFTS)
         known = {(drift.entity_id, drift.field) for drift in drifts}
         for vnf, found in self._differences:
             if any((each.entity_id, each.field) not in known for each in found):
-                self._context.notifications.drift(vnf, found)
+                self._reconciler.notifications.drift(vnf, found)
 
     def _sync(self, vnf: VnfInstance, comparison: Comparison) -> bool:
         try:
