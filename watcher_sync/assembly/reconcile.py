@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 
 from oslo_config import cfg
 
+from watcher_sync.assembly.sources import source_scopes
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.doubts import Doubts
 from watcher_sync.commit.vnf_evaluation import VnfEvaluation
@@ -128,6 +129,7 @@ def make_context(
         notifications=Notifications(conf),
         doubts=doubts if doubts is not None else Doubts(),
         now=utc_now,
+        source_scopes=functools.partial(source_scopes, conf, dispatcher),
     )
 
 
