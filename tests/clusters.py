@@ -24,9 +24,9 @@ from watcher_sync.model.view import View
 from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.operations import Operations
 from watcher_sync.reconcile.base import Context, Report
-from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage.drifts import DriftRow, list_drifts
 from watcher_sync.testing.kubernetes import KubernetesServer
+from watcher_sync.vnf.reconciler import VnfClusterReconciler
 from watcher_sync.vnf.registration import registration
 
 Row = tuple[str, str, str]
@@ -65,8 +65,8 @@ class Installation(Site):
     def operations(self) -> Operations:
         return self.context().operations
 
-    def reconciler(self, wait: Callable[[float], None] = nothing) -> KubernetesReconciler:
-        return KubernetesReconciler(self.conf, self.context(), wait=wait)
+    def reconciler(self, wait: Callable[[float], None] = nothing) -> VnfClusterReconciler:
+        return VnfClusterReconciler(self.conf, self.context(), wait=wait)
 
     def reconcile(self, scope: str = "edge", wait: Callable[[float], None] = nothing, **how: Any) -> Report:
         return self.reconciler(wait).run(scope, deadline=time.monotonic() + deadline(60), **how)

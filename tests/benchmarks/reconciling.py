@@ -32,10 +32,10 @@ from watcher_sync.handlers.vnf import VnfHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.reconcile.base import Report
-from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.sources.kubernetes.source import cluster_targets
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment, owner_reference, replica_set
+from watcher_sync.vnf.reconciler import VnfClusterReconciler
 from watcher_sync.vnf.registration import registration
 
 _INSTANCES = 1_000
@@ -53,7 +53,7 @@ def reconcile(bench: Bench) -> list[Figure]:
     folder.mkdir()
     with _cluster(folder, instances) as (told, site):
         engine = CommitCycle(site.store, site.store.load(), site.dispatcher)
-        reconciler = KubernetesReconciler(site.conf, site.context(engine.model.snapshot))
+        reconciler = VnfClusterReconciler(site.conf, site.context(engine.model.snapshot))
         _fill(site, engine)
         alone = _run(reconciler).requests
         _register(site, engine, instances)
@@ -98,7 +98,7 @@ def reconcile(bench: Bench) -> list[Figure]:
     ]
 
 
-def _run(reconciler: KubernetesReconciler, **how: Any) -> Report:
+def _run(reconciler: VnfClusterReconciler, **how: Any) -> Report:
     report = reconciler.run("edge", deadline=time.monotonic() + 60, **how)
     assert report.complete, report.failures
     return report

@@ -59,7 +59,7 @@ INTERNAL = {
     },
     "watcher_sync.log.base": {"LogRefused"},
     "watcher_sync.log.formats": {"cause_of", "cloud_event", "debezium", "omitted_of"},
-    "watcher_sync.model.scopes": {"DeclaresScopes", "AFTER_SITE", "NO_SITES", "require_own"},
+    "watcher_sync.model.scopes": {"DeclaresScopes", "AFTER_SITE", "NO_SITES", "prefix_of", "require_own"},
     "watcher_sync.model.view": {"ModelReader", "not_declared"},
     "watcher_sync.reconcile.base": {"utc_now"},
     "watcher_sync.sources.base": {"GapTotal", "Gaps", "LOG", "StateLog"},

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from oslo_config import cfg
 
+from watcher_sync.assembly.sources import source_scopes
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.doubts import Doubts
 from watcher_sync.dispatch import Dispatcher
@@ -100,4 +101,5 @@ def make_context(
         notifications=Notifications(conf),
         doubts=doubts if doubts is not None else Doubts(),
         now=utc_now,
+        source_scopes=functools.partial(source_scopes, conf, dispatcher),
     )

@@ -56,7 +56,7 @@ _SYNC: Final = kind_of(Cluster).facet_position["sync"]
 
 
 class SyncListener(Protocol):
-    """Where notifications about syncs go; see :class:`watcher_sync.reconcile.notify.Notifications`."""
+    """Where notifications about syncs go; see :class:`watcher_sync.vnf.notifications.VnfNotifications`."""
 
     def sync_start(self, vnf: VnfInstance) -> None:
         """A sync begins to write."""

@@ -7,6 +7,7 @@
 ``dcm``              the kinds of DCM
 ``declarations``     what a declaration of a kind is written with
 ``declared_values``  brings what a plugin hands over to the declared types
+``delete_guard``     how many deletions are refused at once
 ``entities``         the kinds of Nova
 ``entity_overlay``   the entities of one batch, over the model: reads, staging, what follows, undo
 ``extra_specs``      what a flavor asks of a host beside its sizes: NUMA and PCI devices

@@ -303,6 +303,10 @@ class Kind:
                 msgspec.structs.force_setattr(entity, name, value)  # the value itself, and not a copy
         return entity
 
+    def is_declared(self, entity: Entity) -> bool:
+        """Whether a source says that the entity exists; a placeholder goes with the last one that refers to it."""
+        return entity.versions[self.anchor_position] != NEVER and not getattr(entity, "gone", False)
+
     def from_json(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Field values as JSON gave them (times as text) -> as the model holds them. They are trusted."""
         known = {name: value for name, value in values.items() if name in self.fields}

@@ -18,6 +18,11 @@ from watcher_sync.exceptions import FollowedEntity
 AFTER_SITE: Final = ":"
 
 
+def prefix_of(site: str) -> str:
+    """How the ids of a site's entities begin."""
+    return f"{site}{AFTER_SITE}"
+
+
 class EntityScope(msgspec.Struct, frozen=True, kw_only=True):
     """Some entities that one source brings."""
 

@@ -7,10 +7,10 @@
 ``drift``                What a live system has, as a view, and where the model differs from it
 ``entries``              The entries of one listing: odd ones, doubled ones, and what the listing lacks
 ``federation``           The reconciler of followed installations: deletes what a region does not have
-``kubernetes``           The reconciler of Kubernetes clusters and of the VNF instances in them
+``kubernetes``           The reconciler of Kubernetes clusters
 ``listing``              A reconciler that only lists: the base class for those of plugins
 ``liveness``             Whether hosts are up, by Nova's list of services and by their silence
-``notify``               Notifications about syncs and drifts, for listeners on the message bus
+``notify``               Sends notifications of our own to listeners on the message bus
 ``nova``                 The reconciler of Nova: hosts, aggregates and servers of one cloud
 ``openstack``            Authenticated access to the APIs of an OpenStack cloud, as raw JSON
 ``openstack_account``    The account that a section names, and where its cloud has each service

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import abc
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -29,6 +29,7 @@ from watcher_sync.commit.doubts import Doubts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Change, Outcome
+from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.view import View
 from watcher_sync.operations import Operations
 from watcher_sync.reconcile.notify import Notifications
@@ -99,10 +100,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Internal: finds the handlers that turn listed objects into changes."""
     operations: Operations
     """Internal: the leases of ``vnf_instance``."""
-    notifications: Notifications | None = None
-    """Internal: sends notifications of syncs and drifts; None: none are sent."""
+    notifications: Notifications
+    """Internal: sends notifications to the message bus, if the operator wants any."""
     doubts: Doubts = msgspec.field(default_factory=Doubts)
     """Internal: the entities that handlers marked as doubtful; empty in a process without an engine."""
+    source_scopes: Callable[[], Mapping[str, Collection[EntityScope]]] = dict
+    """Internal: returns source of this process -> the entities that exist only through it."""
     _shared: dict[Any, Any] = msgspec.field(default_factory=dict)
 
     def write(self, event: Event, changes: Callable[[View], Iterable[Change]]) -> Outcome:

@@ -23,10 +23,11 @@ from oslo_config import cfg
 from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ReconcileError, SourceError
-from watcher_sync.handlers.federation.handler import deletion_of, is_declared, is_of_earlier_epoch, refuses_deletes
-from watcher_sync.handlers.federation.naming import prefix_of
+from watcher_sync.handlers.federation.handler import deletion_of, is_of_earlier_epoch
 from watcher_sync.model.changes import Change, Outcome
+from watcher_sync.model.delete_guard import refuses_deletes
 from watcher_sync.model.kinds import Entity
+from watcher_sync.model.scopes import prefix_of
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.sources.federation.listing import Listing, list_ids
@@ -196,7 +197,7 @@ holds if it is shorter. A SIGHUP applies a new value.
         return found
 
     def _is_old(self, kind: str, entity: Entity, base: _Base) -> bool:
-        return entity.seq <= base.generation and is_declared(self.context.store.kinds[kind], entity)
+        return entity.seq <= base.generation and self.context.store.kinds[kind].is_declared(entity)
 
     def _is_held(self, kind: str, entity: Entity, number: int) -> bool:
         """Whether the region may find an entity again: it has not had it since its database went back in time."""

@@ -26,11 +26,11 @@ from watcher_sync.commit.direct import DirectCommitCycle
 from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.events import Event
 from watcher_sync.exceptions import DatabaseUnavailable, text_of
-from watcher_sync.handlers.federation.handler import is_declared, refuses_deletes
-from watcher_sync.handlers.federation.naming import prefix_of
 from watcher_sync.model.changes import Change, Delete, Outcome, Upsert, absent, after
+from watcher_sync.model.delete_guard import refuses_deletes
 from watcher_sync.model.kinds import Entity, Kind, kind_of
 from watcher_sync.model.model import Staged
+from watcher_sync.model.scopes import prefix_of
 from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Reconciler, Report
@@ -201,7 +201,7 @@ class ListingReconciler(Reconciler):
         """Return the declared entities of the model in the scope, by id; without those of followed regions."""
         followed = self._followed
         found = (each for each in self.known(scope, kind.name, view) if not each.id.startswith(followed))
-        return {each.id: each for each in found if is_declared(kind, each)}
+        return {each.id: each for each in found if kind.is_declared(each)}
 
     def _read(
         self, scope: str, known: Mapping[str, Mapping[str, Entity]], since: int, percent: float, deadline: float
@@ -236,7 +236,7 @@ class ListingReconciler(Reconciler):
         others: list[Entity] = []
         if type(self).known is not ListingReconciler.known and (unknown := live.keys() - known.keys()):
             # An entity may be in the model, but not in the scope. It is updated, and not created.
-            others = [e for e in view.all(name) if e.id in unknown and is_declared(listed.kind, e)]
+            others = [e for e in view.all(name) if e.id in unknown and listed.kind.is_declared(e)]
         for what in compare(name, [*known.values(), *others], live):
             is_whole = what.model is None or what.live is None
             if (what.model is None or what.model.seq <= since) and (listed.has_anchor or not is_whole):
@@ -334,7 +334,7 @@ class _ListingWriter:
         listed, now = self._kinds[what.kind], view.get(what.kind, what.id)
         kind = listed.kind
         if what.model is None:
-            if now is not None and (is_declared(kind, now) or (now.seq <= head and self._is_foreign(now.seq))):
+            if now is not None and (kind.is_declared(now) or (now.seq <= head and self._is_foreign(now.seq))):
                 return
             if tombstone is not None and self._is_foreign(tombstone.seq):
                 return

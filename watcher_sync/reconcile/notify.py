@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications about syncs and drifts, for listeners on the message bus.
+"""Sends notifications of our own to listeners on the message bus.
 
 oslo.messaging sends them as the operator's ``[oslo_messaging_notifications]`` says. If no driver is set there, nothing
 connects. Delivery is not guaranteed. While the broker is away, notifications wait in a bounded queue. Those that do not
@@ -16,28 +16,14 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.accounts import cause_of
-from watcher_sync.model.vnf.kinds import VnfInstance
-from watcher_sync.storage.drifts import FieldDifference
 
 LOG = logging.getLogger(__name__)
-
-SYNC_START = "vnf_instance.sync.start"
-SYNC_END = "vnf_instance.sync.end"
-SYNC_ERROR = "vnf_instance.sync.error"
-DRIFT = "vnf_instance.drift"
-
-MOST_DIFFERENCES = 20
-"""Differences in one payload; its ``count`` is the number of all."""
-_LONGEST_VALUE = 200
-"""Bytes of a value's JSON; a longer value is left out."""
 
 _GROUP = "oslo_messaging_notifications"
 
@@ -68,45 +54,11 @@ class Notifications:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def sync_start(self, vnf: VnfInstance) -> None:
-        """The sync of an instance begins."""
-        self._put("info", SYNC_START, _about(vnf))
+    def put(self, priority: str, event_type: str, payload: dict[str, Any]) -> None:
+        """Send a notification; dropped if too many wait.
 
-    def sync_end(self, vnf: VnfInstance, results: Mapping[str, str], pods: Mapping[str, int]) -> None:
-        """The sync of an instance ended.
-
-        :param results: VDU -> such as SYNCED or NO_DIFF.
-        :param pods: VDU -> how many pods count.
+        :param priority: ``info``, ``warn`` or ``error``.
         """
-        self._put("info", SYNC_END, {**_about(vnf), "results": dict(results), "pods": dict(pods)})
-
-    def sync_error(self, vnf: VnfInstance, why: str) -> None:
-        """The sync of an instance failed.
-
-        :param why: one sentence.
-        """
-        self._put("error", SYNC_ERROR, {**_about(vnf), "why": why})
-
-    def drift(self, vnf: VnfInstance, differences: Collection[FieldDifference]) -> None:
-        """The instance differs from what runs."""
-        shown = [_difference(difference) for difference in list(differences)[:MOST_DIFFERENCES]]
-        self._put("warn", DRIFT, {**_about(vnf), "count": len(differences), "differences": shown})
-
-    def flush(self, timeout: float) -> bool:
-        """Wait until everything is sent. Return whether it is.
-
-        :param timeout: seconds.
-        """
-        deadline = time.monotonic() + timeout
-        with self._waiting.all_tasks_done:
-            while self._waiting.unfinished_tasks:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return False
-                self._waiting.all_tasks_done.wait(left)
-        return True
-
-    def _put(self, priority: str, event_type: str, payload: dict[str, Any]) -> None:
         if not self.wanted:
             return
         with self._lock:
@@ -122,6 +74,20 @@ class Notifications:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._send, name="notifications", daemon=True)
                 self._thread.start()
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until everything is sent. Return whether it is.
+
+        :param timeout: seconds.
+        """
+        deadline = time.monotonic() + timeout
+        with self._waiting.all_tasks_done:
+            while self._waiting.unfinished_tasks:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                self._waiting.all_tasks_done.wait(left)
+        return True
 
     def _send(self) -> None:
         import oslo_messaging
@@ -144,20 +110,3 @@ class Notifications:
                 failing = True
             finally:
                 self._waiting.task_done()
-
-
-def _about(vnf: VnfInstance) -> dict[str, Any]:
-    return {"id": vnf.id, "name": vnf.name, "cluster": vnf.cluster, "namespace": vnf.namespace}
-
-
-def _difference(difference: FieldDifference) -> dict[str, Any]:
-    shown: dict[str, Any] = {"field": difference.field, "policy": difference.policy}
-    values: Sequence[tuple[str, Any]] = (
-        ("model_value", difference.model_value),
-        ("live_value", difference.live_value),
-    )
-    for name, value in values:
-        text = msgspec.json.encode(value)
-        if len(text) <= _LONGEST_VALUE:
-            shown[name] = msgspec.json.decode(text)
-    return shown

@@ -14,10 +14,10 @@ from tests.clusters import Installation, nothing, one_vdu, truth
 from tests.waiting import deadline
 from watcher_sync.exceptions import OperationRunning
 from watcher_sync.reconcile.base import Report
-from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment, stateful_set
+from watcher_sync.vnf.reconciler import VnfClusterReconciler
 
 
 @pytest.fixture
@@ -39,9 +39,9 @@ def site(any_database_url: str, server: KubernetesServer, tmp_path: Path) -> Ite
     site.close()
 
 
-def reconciler(site: Installation) -> KubernetesReconciler:
+def reconciler(site: Installation) -> VnfClusterReconciler:
     view = TableView(site.store.database, site.store.tables, site.store.kinds)
-    return KubernetesReconciler(site.conf, site.context(lambda: view), wait=nothing)
+    return VnfClusterReconciler(site.conf, site.context(lambda: view), wait=nothing)
 
 
 def run(site: Installation, *, allow_deletes: bool = False) -> Report:

@@ -21,6 +21,7 @@ from tests.waiting import wait_until
 from watcher_sync.conf import opts
 from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.reconcile.notify import Notifications
+from watcher_sync.vnf.notifications import VnfNotifications
 
 VNF = VnfInstance(id="7f1c", name="demo", cluster="edge", namespace="default")
 
@@ -82,10 +83,11 @@ def configured(broker: Broker, port: int | None = None) -> cfg.ConfigOpts:
 
 def test_a_listener_receives_the_notifications_of_syncs_and_drifts(broker: Broker, listener: Listener) -> None:
     told = Notifications(configured(broker))
-    told.sync_start(VNF)
-    told.sync_end(VNF, {"VDU1": "SYNCED"}, {"VDU1": 2})
-    told.sync_error(VNF, "the cluster does not answer")
-    told.drift(VNF, [])
+    syncs = VnfNotifications(told)
+    syncs.sync_start(VNF)
+    syncs.sync_end(VNF, {"VDU1": "SYNCED"}, {"VDU1": 2})
+    syncs.sync_error(VNF, "the cluster does not answer")
+    syncs.drift(VNF, [])
     assert told.flush(60)
     start, end = listener.wait_for("info", 2)
     assert (start["event_type"], end["event_type"]) == ("vnf_instance.sync.start", "vnf_instance.sync.end")
@@ -102,7 +104,7 @@ def test_notifications_during_an_outage_of_the_broker_delay_no_caller_and_arrive
     port = free_port()
     told = Notifications(configured(broker, port), room=5)
     for _ in range(20):
-        told.sync_start(VNF)
+        VnfNotifications(told).sync_start(VNF)
     assert told.dropped >= 14
     assert not told.flush(0.1)
     with CountingProxy(at.port or 5672, port):

@@ -16,10 +16,10 @@ from tests.syncing import syncing_with
 from tests.unit.api.conftest import Client
 from tests.unit.commit.test_vnf_evaluation import Followed
 from watcher_sync.assembly.api import make_application
-from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
+from watcher_sync.vnf.reconciler import VnfClusterReconciler
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ class Syncing:
 
     def __init__(self, site: Installation) -> None:
         view = TableView(site.store.database, site.store.tables, site.store.kinds)
-        self._reconciler = KubernetesReconciler(site.conf, site.context(lambda: view), wait=nothing)
+        self._reconciler = VnfClusterReconciler(site.conf, site.context(lambda: view), wait=nothing)
 
     def run(self, entity_id: str, *, dry_run: bool, actor: Any = None) -> Any:
         return self._reconciler.sync_now(entity_id, dry_run=dry_run, actor=actor)

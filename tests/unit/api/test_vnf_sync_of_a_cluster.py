@@ -11,10 +11,10 @@ from tests.syncing import syncing_with
 from tests.unit.api.conftest import Client
 from tests.unit.api.test_vnf_instances import DEMO, PATH
 from watcher_sync.assembly.api import make_application
-from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
+from watcher_sync.vnf.reconciler import VnfClusterReconciler
 from watcher_sync.vnf.sync import REPORT
 
 SYNC = f"{PATH}/a/sync"
@@ -25,7 +25,7 @@ class Syncing:
 
     def __init__(self, site):
         view = TableView(site.store.database, site.store.tables, site.store.kinds)
-        self._reconciler = KubernetesReconciler(site.conf, site.context(lambda: view), wait=nothing)
+        self._reconciler = VnfClusterReconciler(site.conf, site.context(lambda: view), wait=nothing)
 
     def run(self, entity_id, *, dry_run, actor=None):
         return self._reconciler.sync_now(entity_id, dry_run=dry_run)

@@ -20,12 +20,12 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import DatabaseUnavailable, RowRefused, StaleToken
 from watcher_sync.extensions.vnf.evaluating import make_evaluation
 from watcher_sync.reconcile.kubernetes.compare import ClusterComparer
-from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
-from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
 from watcher_sync.sources.kubernetes.target import ClusterTarget
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.testing.kubernetes import KubernetesServer, forbidden
 from watcher_sync.testing.kubernetes.builders import deployment
+from watcher_sync.vnf.instance_sync import VnfSync
+from watcher_sync.vnf.reconciler import VnfClusterReconciler
 
 pytestmark = pytest.mark.slow
 
@@ -66,10 +66,10 @@ def nothing(_seconds: float) -> None:
     """No watch is waited for."""
 
 
-def over_the_tables(site: Installation, wait: Callable[[float], None] = nothing) -> KubernetesReconciler:
+def over_the_tables(site: Installation, wait: Callable[[float], None] = nothing) -> VnfClusterReconciler:
     """As in a process without a replica, such as an API worker."""
     view = TableView(site.store.database, site.store.tables, site.store.kinds)
-    return KubernetesReconciler(site.conf, site.context(lambda: view), wait=wait)
+    return VnfClusterReconciler(site.conf, site.context(lambda: view), wait=wait)
 
 
 class Watch:

@@ -14,6 +14,7 @@ from tests.waiting import deadline
 from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.reconcile.notify import Notifications
 from watcher_sync.storage.drifts import FieldDifference
+from watcher_sync.vnf.notifications import VnfNotifications
 
 VNF = VnfInstance(id="7f1c", name="demo", cluster="edge", namespace="default")
 ABOUT = {"id": "7f1c", "name": "demo", "cluster": "edge", "namespace": "default"}
@@ -39,10 +40,11 @@ def bus(conf, monkeypatch):
 
 def test_each_event_has_its_type_priority_and_a_small_payload(conf, bus):
     told = Notifications(conf)
-    told.sync_start(VNF)
-    told.sync_end(VNF, {"VDU1": "SYNCED"}, {"VDU1": 2})
-    told.sync_error(VNF, "the cluster does not answer")
-    told.drift(VNF, [difference("scale_level", {"a": 1}, {"a": 2}), difference("observed", None, {"VDU1": 2})])
+    syncs = VnfNotifications(told)
+    syncs.sync_start(VNF)
+    syncs.sync_end(VNF, {"VDU1": "SYNCED"}, {"VDU1": 2})
+    syncs.sync_error(VNF, "the cluster does not answer")
+    syncs.drift(VNF, [difference("scale_level", {"a": 1}, {"a": 2}), difference("observed", None, {"VDU1": 2})])
     assert told.flush(60)
     assert [(priority, m["event_type"]) for _, m, priority, _ in bus.NOTIFICATIONS] == [
         ("INFO", "vnf_instance.sync.start"),
@@ -68,7 +70,9 @@ def test_each_event_has_its_type_priority_and_a_small_payload(conf, bus):
 
 def test_a_drift_stays_small_however_much_differs(conf, bus):
     told = Notifications(conf)
-    told.drift(VNF, [difference("vnfc_info", "x" * 500, 1), *(difference(f"f{n}", 1, 2) for n in range(100))])
+    VnfNotifications(told).drift(
+        VNF, [difference("vnfc_info", "x" * 500, 1), *(difference(f"f{n}", 1, 2) for n in range(100))]
+    )
     assert told.flush(60)
     ((_, message, _, _),) = bus.NOTIFICATIONS
     payload = message["payload"]
@@ -83,7 +87,7 @@ def test_without_a_driver_nothing_is_made_and_no_thread_runs(conf, monkeypatch):
     for drivers in ([], ["noop"]):
         conf.set_override("driver", drivers, group="oslo_messaging_notifications")
         told = Notifications(conf)
-        told.sync_start(VNF)
+        VnfNotifications(told).sync_start(VNF)
         assert told.flush(0)
         assert not told.wanted
     assert [thread for thread in threading.enumerate() if thread not in before] == []
@@ -106,10 +110,11 @@ def test_an_outage_delays_no_caller_and_what_does_not_fit_is_dropped_and_logged_
     sending = Bus(hang)
     monkeypatch.setattr("oslo_messaging.Notifier", lambda transport, **_: sending)
     told = Notifications(conf, room=3)
-    told.sync_start(VNF)
+    syncs = VnfNotifications(told)
+    syncs.sync_start(VNF)
     assert hang.asked.wait(deadline(60))
     for _ in range(10):
-        told.sync_start(VNF)  # returns, although nothing can be sent
+        syncs.sync_start(VNF)  # returns, although nothing can be sent
     assert told.dropped == 7
     assert said() == ["Notifications are dropped: 3 wait for the broker already"]
     assert not told.flush(0)
@@ -129,7 +134,7 @@ def test_a_bus_that_fails_is_said_once_and_tried_with_the_next(conf, bus, monkey
     monkeypatch.setattr("oslo_messaging.Notifier", lambda transport, **_: sending)
     told = Notifications(conf)
     for _ in range(3):
-        told.sync_start(VNF)
+        VnfNotifications(told).sync_start(VNF)
     assert until(lambda: sending.sent == ["7f1c"])
     assert told.dropped == 2
     assert said() == ["Notifications cannot be sent: OSError"]

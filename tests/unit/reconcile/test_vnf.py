@@ -15,9 +15,9 @@ from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
 from watcher_sync.events import Actor
 from watcher_sync.exceptions import DatabaseUnavailable, StaleToken
 from watcher_sync.handlers.vnf import VnfHandler
-from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
+from watcher_sync.vnf.instance_sync import VnfSync
 
 
 class Seen:

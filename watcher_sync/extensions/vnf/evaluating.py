@@ -10,6 +10,7 @@ from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.handlers.vnf import KIND, VnfHandler
 from watcher_sync.reconcile.notify import Notifications
 from watcher_sync.sources.kubernetes.source import cluster_targets
+from watcher_sync.vnf.notifications import VnfNotifications
 
 
 def make_evaluation(conf: cfg.ConfigOpts) -> VnfEvaluation:
@@ -20,5 +21,7 @@ def make_evaluation(conf: cfg.ConfigOpts) -> VnfEvaluation:
     """
     heals = policies(conf).get(KIND, HEAL) == HEAL
     return VnfEvaluation(
-        cluster_targets(conf) if heals else {}, handler=VnfHandler(conf.reconcile), notifications=Notifications(conf)
+        cluster_targets(conf) if heals else {},
+        handler=VnfHandler(conf.reconcile),
+        notifications=VnfNotifications(Notifications(conf)),
     )

@@ -12,9 +12,9 @@ from watcher_sync.dispatch import load_handlers
 from watcher_sync.events import Actor
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.model.vnf.evaluation import VnfSyncReport
-from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.vnf.reconciler import VnfClusterReconciler
 
 
 class SyncOnDemand:
@@ -29,7 +29,7 @@ class SyncOnDemand:
         self._store = store
         # Guards _reconciler.
         self._lock = threading.Lock()
-        self._reconciler: KubernetesReconciler | None = None
+        self._reconciler: VnfClusterReconciler | None = None
 
     def run(self, entity_id: str, *, dry_run: bool, actor: Actor | None = None) -> VnfSyncReport:
         """List the cluster, compare, and write the differences.
@@ -43,14 +43,14 @@ class SyncOnDemand:
         """
         return self._get_reconciler().sync_now(entity_id, dry_run=dry_run, actor=actor)
 
-    def _get_reconciler(self) -> KubernetesReconciler:
+    def _get_reconciler(self) -> VnfClusterReconciler:
         with self._lock:
             if self._reconciler is None:
                 store = self._store
                 view = TableView(store.database, store.tables, store.kinds)
                 context = make_context(self._conf, store, load_handlers(self._conf), lambda: view)
                 try:
-                    self._reconciler = KubernetesReconciler(self._conf, context)
+                    self._reconciler = VnfClusterReconciler(self._conf, context)
                 except ConfigError as exc:
                     raise SourceError(f"this server cannot reach the clusters: {exc}") from None
             return self._reconciler

@@ -33,12 +33,12 @@ from watcher_sync.handlers.federation.naming import (
     first_version,
     led,
     number_of,
-    prefix_of,
     prefix_references,
 )
 from watcher_sync.model.changes import NEVER, Change, Delete, Doubtful, Upsert, Version
+from watcher_sync.model.delete_guard import refuses_deletes
 from watcher_sync.model.kinds import Entity, Kind
-from watcher_sync.model.scopes import EntityScope
+from watcher_sync.model.scopes import EntityScope, prefix_of
 from watcher_sync.model.view import View
 
 LOG = logging.getLogger(__name__)
@@ -216,7 +216,7 @@ class FederationHandler(Handler):
         listed = event.read(_Listed)
         known = {entity.id: entity for entity in view.all(kind.name, prefix)}
         gone = sorted(known.keys() - {prefix + one for one in listed.ids})
-        lost = [known[each] for each in gone if is_declared(kind, known[each])]
+        lost = [known[each] for each in gone if kind.is_declared(known[each])]
         made_here = [entity for entity in lost if listed.first and _was_made_here(kind, entity)]
         if made_here:
             yield from (deletion_of(kind, entity) for entity in made_here)
@@ -245,14 +245,14 @@ def _without_declaration(kind: Kind, known: Entity | None, version: Version) -> 
 
     It exists by that reference, here as there, though the log gives it a version.
     """
-    if known is None or not is_declared(kind, known):
+    if known is None or not kind.is_declared(known):
         return ()
     return (Delete(kind.name, known.id, Version(version + _AFTER)),)
 
 
 def _was_made_here(kind: Kind, known: Entity) -> bool:
     """Whether this installation declared an entity itself, before it followed the site."""
-    return is_declared(kind, known) and known.versions[kind.anchor_position] < first_version(known.id, 0)
+    return kind.is_declared(known) and known.versions[kind.anchor_position] < first_version(known.id, 0)
 
 
 def _was_created_again(kind: Kind, known: Entity, versions: Mapping[str, Version], number: int) -> bool:
@@ -281,26 +281,12 @@ def _lost_facets(kind: Kind, known: Entity, versions: Mapping[str, Version], num
     }
 
 
-def is_declared(kind: Kind, entity: Entity) -> bool:
-    """Whether the region declared it; a placeholder goes with the last entity that refers to it."""
-    return entity.versions[kind.anchor_position] != NEVER and not getattr(entity, "gone", False)
-
-
 def is_of_earlier_epoch(kind: Kind, entity: Entity, number: int) -> bool:
     """Whether the present epoch of the region has never had an entity: it was created after the restored backup.
 
     :param number: of the present epoch.
     """
     return number_of(entity.versions[kind.anchor_position], entity.id) < number
-
-
-def refuses_deletes(lost: int, known: int, max_percent: float) -> bool:
-    """Whether the delete guard refuses these deletions.
-
-    :param lost: entities of one kind of a site that a listing lacks.
-    :param known: all entities of the kind and site in the model.
-    """
-    return lost * 100 > max_percent * known
 
 
 def deletion_of(kind: Kind, entity: Entity) -> Delete:

@@ -32,11 +32,6 @@ of this system.
 """
 
 
-def prefix_of(site: str) -> str:
-    """How the ids of a site's entities begin."""
-    return f"{site}:"
-
-
 @functools.cache
 def references(kind: Kind) -> tuple[str, ...]:
     """The fields of a kind that get the prefix."""

@@ -22,6 +22,7 @@ from oslo_log import log as logging
 
 from watcher_sync.conf import capacity as options
 from watcher_sync.conf.reconcile import HEAL, policies
+from watcher_sync.model.delete_guard import refuses_deletes
 from watcher_sync.model.entities import ComputeNode
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Reconciler, Report
@@ -104,7 +105,7 @@ class CapacityReconciler(Reconciler):
             known = [node.id for node in nodes if self._has_reported(scope, node)]
             lost = [host for host in known if host not in reported]
             percent = 100 if allow_deletes else self.conf.reconcile.max_delete_percent
-            refused = len(lost) * 100 > percent * len(known)
+            refused = refuses_deletes(len(lost), len(known), percent)
             if refused:
                 reported |= {host: before.get(host) for host in lost}
             failures = _failures(refused, lost, known, unknown if may_lack_hosts else 0)

@@ -8,7 +8,7 @@ An object that the model lacks may be gone again without an event. So it lists a
 more after the repair.
 
 If one listing of a kind fails, the whole kind is unknown. The comparison skips all objects of the kind and reports
-none of them as gone. VDUs that need the kind are UNKNOWN.
+none of them as gone.
 
 The comparison uses no lease or lock. It costs as many requests as the objects need pages.
 """
@@ -23,12 +23,10 @@ import msgspec
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, ReconcileError
-from watcher_sync.handlers.vnf import KIND, VnfHandler
+from watcher_sync.model.delete_guard import refuses_deletes
 from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import CustomObject, Pod, Workload
 from watcher_sync.model.view import View
-from watcher_sync.model.vnf.evaluation import Observation, Unlisted, unknown_in
-from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.reconcile.base import Context
 from watcher_sync.reconcile.drift import Divergence, LiveView, compare
 from watcher_sync.sources.kubernetes.connection import ApiConnection
@@ -52,7 +50,7 @@ class Comparison(msgspec.Struct, kw_only=True):
     """Resource -> why it could not be listed."""
     failed_kinds: set[str]
     """Kinds of objects that some listing failed for, such as ``Pod`` or ``Kind.group``."""
-    unlisted: Mapping[str, Unlisted]
+    unlisted: Mapping[str, str]
     """What was not listed completely, and why; see :func:`~watcher_sync.sources.kubernetes.resources.key_of`."""
     found: list[tuple[Divergence, Event]]
     """(what differs, the event that corrects it)."""
@@ -70,7 +68,9 @@ class Comparison(msgspec.Struct, kw_only=True):
         """
         gone = collections.Counter(kind_of_object(what) for what, _ in self.found if what.gone)
         lost = losses((what for what, _ in self.found), self.live)
-        return {kind: gone[kind] for kind, count in lost.items() if count * 100 > max_percent * self.sizes[kind]}
+        return {
+            kind: gone[kind] for kind, count in lost.items() if refuses_deletes(count, self.sizes[kind], max_percent)
+        }
 
 
 class _ListedKind(msgspec.Struct, kw_only=True):
@@ -89,9 +89,8 @@ class ClusterComparer:
     :param wait: waits for a number of seconds.
     """
 
-    def __init__(self, context: Context, handler: VnfHandler, *, wait: Callable[[float], None]) -> None:
+    def __init__(self, context: Context, *, wait: Callable[[float], None]) -> None:
         self._context = context
-        self._handler = handler
         self._wait = wait
 
     def compare(
@@ -116,7 +115,7 @@ class ClusterComparer:
         failed_kinds, unlisted = _failed_kinds(lists), _unlisted(lists)
         found, sizes = self._differing(target, known, live, _listed_kinds(lists, target, namespace))
         if found:
-            self._wait(_CONFIRM_SECONDS)
+            self.wait_for_events()
             if any(what.model is None for what, _ in found):
                 live = self._live_view(known)
                 lists, more = _list(target, connection, live, namespace, deadline)
@@ -138,11 +137,14 @@ class ClusterComparer:
             unknown={f"{part.resource.title} {uid}": why for part in lists for uid, why in part.unread.items()},
             sizes=sizes,
             complete=[
-                "vnf_instance",
                 *(["pod"] if all(key.rpartition("/")[2] != "Pod" for key in unlisted) else []),
                 *([] if failures else ["workload", "custom_object"]),
             ],
         )
+
+    def wait_for_events(self) -> None:
+        """Wait until a watch has delivered the events of what the listing shows."""
+        self._wait(_CONFIRM_SECONDS)
 
     def _live_view(self, known: Mapping[str, Sequence[Entity]]) -> LiveView:
         """Return an empty view of the cluster."""
@@ -227,27 +229,6 @@ class ClusterComparer:
             if entity.id not in live.found[kind_of(type(entity)).name] and _is_listed(entity, listed)
         ]
 
-    def drifted_instances(
-        self, target: ClusterTarget, instances: Sequence[VnfInstance], comparison: Comparison
-    ) -> list[tuple[VnfInstance, Observation]]:
-        """Return the instances that differ from the listing and were not written since.
-
-        :param instances: as they were before the listing.
-        """
-        evaluated = [(v, self.evaluate(target, v, comparison)) for v in instances]
-        drifted = [(v, observation) for v, observation in evaluated if observation.changed]
-        if drifted:
-            if not comparison.found:
-                self._wait(_CONFIRM_SECONDS)
-            now = self._context.view()
-            drifted = [(v, o) for v, o in drifted if _is_unwritten(v, now)]
-        return drifted
-
-    def evaluate(self, target: ClusterTarget, vnf: VnfInstance, comparison: Comparison) -> Observation:
-        """Compare an instance with the listing."""
-        unknown = unknown_in(vnf.namespace, comparison.unlisted, target.unfollowed)
-        return self._handler.evaluate(comparison.live, vnf, unknown)
-
 
 def _failures(lists: Sequence[ListingPart]) -> dict[str, str]:
     """Return resource -> why it could not be listed."""
@@ -262,13 +243,8 @@ def _failed_kinds(lists: Sequence[ListingPart]) -> set[str]:
     return {listed.resource.title for listed in lists if listed.failure is not None}
 
 
-def _unlisted(lists: Sequence[ListingPart]) -> dict[str, Unlisted]:
-    return {key_of(part.resource, part.namespace): Unlisted(part.failure) for part in lists if part.failure is not None}
-
-
-def _is_unwritten(instance: VnfInstance, now: View) -> bool:
-    known = now.get(KIND, instance.id)
-    return known is not None and known.versions == instance.versions
+def _unlisted(lists: Sequence[ListingPart]) -> dict[str, str]:
+    return {key_of(part.resource, part.namespace): part.failure for part in lists if part.failure is not None}
 
 
 def _title_of(entity: Entity) -> str:

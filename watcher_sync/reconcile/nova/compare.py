@@ -15,6 +15,7 @@ from msgspec import UNSET
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ReconcileError
+from watcher_sync.model.delete_guard import refuses_deletes
 from watcher_sync.model.entities import Aggregate as KnownAggregate
 from watcher_sync.model.entities import ComputeNode, Instance
 from watcher_sync.model.model import Snapshot
@@ -376,7 +377,7 @@ class CloudComparer:
 
     def _is_refused(self, kind: str, gone: int) -> bool:
         """Whether the delete guard refuses so many deletions, which is noted."""
-        is_refused = gone * 100 > self._max_percent * self._result.sizes[kind]
+        is_refused = refuses_deletes(gone, self._result.sizes[kind], self._max_percent)
         if is_refused:
             self._result.refused[kind] = gone
         return is_refused

@@ -27,7 +27,7 @@ from oslo_log import log as logging
 
 from watcher_sync.conf import reconcile_nova
 from watcher_sync.conf.reconcile import HEAL, policies
-from watcher_sync.exceptions import ReconcileError
+from watcher_sync.exceptions import ConfigError, ReconcileError
 from watcher_sync.model.model import Snapshot
 from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.reconcile.liveness.writer import LivenessWriter
@@ -89,6 +89,8 @@ class NovaReconciler(Reconciler):
         self._wait = wait
         policies(conf, context.store.kinds)
         self._is_enabled = bool(conf[reconcile_nova.GROUP].enabled)
+        if self._is_enabled:
+            self._require_no_sites()
         self._cloud = cloud if cloud is not None or not self._is_enabled else OpenStackCloud(conf)
         self._writer = InventoryWriter(context.writes, context.store.kinds, SCOPE)
         self._restorers = {scope: Restorer(self._writer) for scope in (SCOPE, CHANGES)}
@@ -96,6 +98,15 @@ class NovaReconciler(Reconciler):
         self._lock = threading.Lock()
         self._listed_changes: float | None = None
         """When the last listing of changes began, by the monotonic clock; None if changes are due."""
+
+    def _require_no_sites(self) -> None:
+        """:raises ConfigError: a source follows a site, whose hosts and servers the comparison would delete."""
+        for source, scopes in self.context.source_scopes().items():
+            if any(scope.site for scope in scopes):
+                raise ConfigError(
+                    f"[source_{source}] driver: [reconcile_nova] compares the whole model with one cloud, and would"
+                    " delete the hosts and servers of other sites; configure it in the region"
+                )
 
     def scopes(self) -> Sequence[str]:
         """Return the two scopes, or none if ``enabled`` is false."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import msgspec
 from oslo_config import cfg
 
-from watcher_sync.conf import opts, reconcile_nova
+from watcher_sync.conf import opts
 from watcher_sync.events import NATIVE, Event
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.base import Emit, Source, SourceState, SourceStatus
@@ -49,7 +49,6 @@ class RegionSource(Source):
         super().__init__(name, conf, cursor=cursor)
         site = read_site(name, self.group)
         _require_own_site(conf, site)
-        _require_no_other_owner(conf, site)
         self._follower: RegionFollower | None = None
         self._stopped = False
 
@@ -125,12 +124,3 @@ def _require_own_site(conf: cfg.ConfigOpts, own: Site) -> None:
     for other, site in followed_sites(conf).items():
         if other != own.source and site == own.site:
             raise ConfigError(f"[source_{own.source}] site: {site} is the site of [source_{other}], too")
-
-
-def _require_no_other_owner(conf: cfg.ConfigOpts, own: Site) -> None:
-    """:raises ConfigError: Nova's reconciler would delete what the regions have."""
-    if reconcile_nova.is_configured(conf) and conf.reconcile_nova.enabled:
-        raise ConfigError(
-            f"[source_{own.source}] driver: [reconcile_nova] compares the whole model with one cloud, and would"
-            " delete the hosts and servers of other sites; configure it in the region"
-        )

@@ -49,7 +49,6 @@ def made(tmp_path: Path, cursor: str | None = None, more: str = "", **options: A
             {"more": "[source_south]\ndriver = federation\nsite = north"},
             r"site: north is the site of \[source_south\], too",
         ),
-        ({"more": "[reconcile_nova]\nenabled = true"}, "reconcile_nova"),
     ],
 )
 def test_wrong_options_are_named(tmp_path: Path, options: dict[str, Any], reason: str) -> None:
