@@ -119,6 +119,7 @@ class Kind:
         references: tuple[Reference, ...],
         derived: tuple[Derived, ...],
         last_seen_field: str | None,
+        shown_unowned: tuple[str, ...],
     ) -> None:
         self.cls = cls
         self.number = next(_numbers)
@@ -147,6 +148,10 @@ class Kind:
         """Whether its entities belong to projects."""
         self.admin_only = {f.name: f.admin_only.members for f in self.fields.values() if f.admin_only is not None}
         """Field -> its members that the API hides from callers who see one project only; none: it hides the field."""
+        self.shown_unowned = shown_unowned
+        unshown = frozenset(cls.__struct_fields__) - {"id", *shown_unowned}
+        self.hidden_unowned: Mapping[str, tuple[str, ...]] = dict.fromkeys(unshown, ()) if shown_unowned else {}
+        """What a project does not see of an entity that is not its own, as in :mod:`watcher_sync.model.visibility`."""
         facets = dict.fromkeys([anchor, *(f.facet for f in self.fields.values() if f.facet)])
         self.facets: tuple[str, ...] = tuple(facet for facet in facets if facet)
         self.facet_position = {facet: i for i, facet in enumerate(self.facets)}
@@ -204,7 +209,7 @@ class Kind:
         read = [field for d in self.derived for field in d.reads]
         read += [field for r in self.references for field in r.reads]
         named = (self.name_field,) if self.name_field else ()
-        mine = (*self.indexes, *self.filter_indexes, *named, *(r.field for r in self.references))
+        mine = (*self.shown_unowned, *self.indexes, *self.filter_indexes, *named, *(r.field for r in self.references))
         for field in (*mine, *(d.field for d in self.derived), *read):
             if field not in self.fields:
                 raise TypeError(f"kind {self.name}: {field} is not a field")
@@ -333,6 +338,8 @@ class Kinds(Mapping[str, Kind]):
         self._implying: dict[str, tuple[tuple[str, str], ...]] = {}
         self.followers: dict[str, tuple[tuple[str, DependsOn], ...]] = {}
         """Kind -> (kind, how) of those whose derived fields follow from it; only kinds that are followed."""
+        self.hidden_unowned: dict[str, Mapping[str, tuple[str, ...]]] = {}
+        """Kind -> what a project does not see of an entity that is not its own; only kinds that declare it."""
         for cls in classes:
             self.add(cls)
 
@@ -345,6 +352,8 @@ class Kinds(Mapping[str, Kind]):
                     f"entity kind {new.name!r} of {_qualified(cls)} is already declared by {_qualified(old.cls)}"
                 )
         self.by_name[new.name] = new
+        if new.hidden_unowned:
+            self.hidden_unowned[new.name] = new.hidden_unowned
         for reference in new.references:
             if reference.implies:
                 others = self._implying.get(reference.kind, ())
@@ -391,6 +400,7 @@ def kind(
     references: tuple[Reference, ...] = (),
     derived: tuple[Derived, ...] = (),
     last_seen_field: str | None = None,
+    shown_unowned: tuple[str, ...] = (),
 ) -> Callable[[type[E]], type[E]]:
     """Declare an entity class as a kind.
 
@@ -407,6 +417,8 @@ def kind(
     :param references: which indexed fields refer to other kinds.
     :param derived: fields that follow from other entities.
     :param last_seen_field: the field that shows when it was last seen; it is in memory, never in the journal.
+    :param shown_unowned: the fields that a project sees of an entity that is not its own, where one of its entities has
+        it, like a pod. Empty: it sees what it would see of its own.
     :raises TypeError: the declaration contradicts itself, or has a name that is none or is taken.
     """
 
@@ -416,6 +428,7 @@ def kind(
         "filter_indexes": filter_indexes,
         "references": references,
         "derived": derived,
+        "shown_unowned": shown_unowned,
     }
     for option, value in tuples.items():
         if not isinstance(value, tuple):
@@ -435,6 +448,7 @@ def kind(
             references=references,
             derived=derived,
             last_seen_field=last_seen_field,
+            shown_unowned=shown_unowned,
         )
         return cls
 

@@ -102,6 +102,7 @@ class Cluster(Entity, frozen=True, kw_only=True, gc=False):
             "full_name", _name_of_workload, alone=True, reads=("cluster", "namespace", "api_group", "kind", "name")
         ),
     ),
+    shown_unowned=("cluster", "namespace", "name", "api_group", "kind", "replicas", "ready_replicas"),
 )
 class Workload(Entity, frozen=True, kw_only=True, gc=False):
     """What makes pods: a Deployment, ReplicaSet, StatefulSet or DaemonSet. Id: its uid."""
@@ -150,6 +151,7 @@ _PHASES = Vocabulary(("Pending", "Running", "Succeeded", "Failed", "Unknown"))
     filter_indexes=("cluster", "name", "namespace", "node", "phase", "project_id", "ready"),
     references=(_IN_CLUSTER, _OF_OWNER, Reference("workload_uid", "workload", "owned_by", or_kinds=("custom_object",))),
     derived=(Derived("full_name", _name_of_pod, alone=True, reads=("cluster", "namespace", "name")),),
+    shown_unowned=("cluster", "namespace", "name", "phase"),
 )
 class Pod(Entity, frozen=True, kw_only=True, gc=False):
     """A pod. Id: its uid."""

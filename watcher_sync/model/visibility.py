@@ -12,36 +12,28 @@ from typing import Any, Final
 
 import msgspec
 
-from watcher_sync.model.kubernetes import Pod, Workload
-
 Hidden = Mapping[str, tuple[str, ...]]
 """Field -> dotted paths of the members that a reader does not see; no path: it does not see the field."""
 
 NOTHING_HIDDEN: Final[Hidden] = MappingProxyType({})
 
 
-def _hidden_but(names: frozenset[str], fields: tuple[str, ...]) -> Hidden:
-    return MappingProxyType(dict.fromkeys(frozenset(fields) - names - {"id"}, ()))
-
-
-_PLACE: Final = frozenset({"cluster", "namespace", "name"})
-
-UNOWNED: Final[Mapping[str, Hidden]] = MappingProxyType({
-    "pod": _hidden_but(_PLACE | {"phase"}, Pod.__struct_fields__),
-    "workload": _hidden_but(_PLACE | {"api_group", "kind", "replicas", "ready_replicas"}, Workload.__struct_fields__),
-})  # fmt: skip
-"""Kind -> what a project does not see of an entity that is not its own, and that one of its VNF instances has."""
-
-
-def hidden_of(kind: str, owner: str | None, project_id: str | None, hidden: Mapping[str, Hidden]) -> Hidden:
+def hidden_of(
+    kind: str,
+    owner: str | None,
+    project_id: str | None,
+    hidden: Mapping[str, Hidden],
+    unowned: Mapping[str, Hidden],
+) -> Hidden:
     """What a reader does not see of an entity.
 
     :param owner: the project of the entity; None: it belongs to none.
     :param project_id: the only project whose entities the reader sees; None: it sees those of all.
     :param hidden: kind -> what the reader does not see of any entity.
+    :param unowned: kind -> what it does not see of an entity that is not of its project; without a kind: as of its own.
     """
-    if project_id is not None and owner != project_id and kind in UNOWNED:
-        return UNOWNED[kind]
+    if project_id is not None and owner != project_id and kind in unowned:
+        return unowned[kind]
     return hidden.get(kind, NOTHING_HIDDEN)
 
 

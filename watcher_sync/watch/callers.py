@@ -22,7 +22,7 @@ from watcher_sync.api.http.rules import PROJECT_READER, SCOPES, base_rules
 from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.conf import keystone as keystone_options
 from watcher_sync.conf.outlet_watch import auth_strategy
-from watcher_sync.model.kinds import Kind
+from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.watch.resources import Reader
 from watcher_sync.watch.authentication import (
     AuthenticationUnavailable,
@@ -50,7 +50,7 @@ def check(conf: cfg.ConfigOpts) -> None:
 
 
 def make_authenticator(
-    conf: cfg.ConfigOpts, kinds: Mapping[str, Kind], rules: list[policy.RuleDefault] | None = None
+    conf: cfg.ConfigOpts, kinds: Kinds, rules: list[policy.RuleDefault] | None = None
 ) -> Authenticator:
     """The authentication of ``[outlet_watch] auth_strategy``.
 
@@ -69,9 +69,7 @@ def make_authenticator(
 class _Callers:
     """Makes callers of contexts."""
 
-    def __init__(
-        self, conf: cfg.ConfigOpts, kinds: Mapping[str, Kind], strategy: str, rules: list[policy.RuleDefault]
-    ) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, kinds: Kinds, strategy: str, rules: list[policy.RuleDefault]) -> None:
         self.contexts = ContextFactory(conf, rules, strategy)
         self._kinds = kinds
 

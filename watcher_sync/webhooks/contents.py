@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
 
-from watcher_sync.model.kinds import Entity, Kind, project_of
+from watcher_sync.model.kinds import Entity, Kind, Kinds, project_of
 from watcher_sync.model.model import Key, Model
 from watcher_sync.model.onap.documents import resource_document, resources_of
 from watcher_sync.model.onap.merging import Cache, Changes, Filter, ResourceChanges
@@ -53,7 +53,7 @@ class News:
         self.since = self.since or time
 
 
-def make_filter(row: SubscriptionRow, kinds: Mapping[str, Kind]) -> Filter:
+def make_filter(row: SubscriptionRow, kinds: Kinds) -> Filter:
     """What a subscription admits, by its own filter and by the rights of the caller that wrote it."""
     wanted = row.filter
     hidden: dict[str, Hidden] = {}
@@ -67,7 +67,7 @@ def make_filter(row: SubscriptionRow, kinds: Mapping[str, Kind]) -> Filter:
         project_id=row.project_id,
         full=row.payload == "full",
         hidden=hidden,
-        sees_unowned=row.sees_all_projects,
+        unowned={} if row.sees_all_projects else kinds.hidden_unowned,
     )
 
 

@@ -161,7 +161,7 @@ def test_a_stream_ends_before_an_event_of_another_history(store, writer, noticed
     backup = Backup(store)
     write(writer, *range(11, 16))
     before = feed.position()
-    chosen = ChangeFilter(None, None, Visibility(None, {}))
+    chosen = ChangeFilter(None, None, Visibility(None, {}, {}))
     stream = iter(stream_of(feed, feed.take_slot(), 0, chosen, life=120, heartbeat=60, epoch=before.epoch))
     text = b"".join(next(stream) for _ in range(2))
     assert b"id: 15\n" in text

@@ -23,7 +23,7 @@ from watcher_sync.exceptions import JournalPurged
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.writing.journal import read_since
 
-ALL = Visibility(None, {})
+ALL = Visibility(None, {}, {})
 STREAM = {"Accept": "text/event-stream"}
 
 

@@ -13,6 +13,7 @@ from tests.simulated import NOON
 from watcher_sync.exceptions import InvalidEvent, PluginConflict
 from watcher_sync.model.entities import Instance
 from watcher_sync.model.kinds import Count, Derived, Entity, In, Kinds, LongText, Reference, Text, kind, kind_of
+from watcher_sync.model.visibility import hidden_of
 from watcher_sync.testing.kinds import builtin_kinds
 
 
@@ -92,6 +93,7 @@ def test_the_same_class_may_be_added_twice():
         ({"indexes": ("colour",)}, "kind thing: colour is not a field"),
         ({"low_cardinality": ("owner",)}, "kind thing: owner has a low cardinality, but no index"),
         ({"filter_indexes": ("colour",)}, "kind thing: colour is not a field"),
+        ({"shown_unowned": ("colour",)}, "kind thing: colour is not a field"),
         (
             {"fields": {"owner": Annotated[LongText | None, In("state")]}, "filter_indexes": ("owner",)},
             "kind thing: owner is too long for an index",
@@ -191,3 +193,15 @@ def test_json_gives_back_what_it_was_made_of():
 
     values = declared.from_json(msgspec.json.decode(msgspec.json.encode(document)))
     assert Instance(id="vm", **values) == entity
+
+
+def test_a_project_sees_the_declared_fields_alone_of_an_entity_that_is_not_its_own():
+    pod = builtin_kinds()["pod"]
+    hidden = {"instance": builtin_kinds()["instance"].admin_only}
+    unowned = builtin_kinds().hidden_unowned
+    assert set(unowned) == {"pod", "workload"}
+    shown = {name for name in pod.public if name not in hidden_of("pod", None, "p", hidden, unowned)}
+    assert shown == {"id", "cluster", "namespace", "name", "phase"}
+    for owner, reader in (("p", "p"), (None, None)):
+        assert hidden_of("pod", owner, reader, hidden, unowned) == {}
+    assert hidden_of("instance", "q", "p", hidden, unowned) == hidden["instance"]

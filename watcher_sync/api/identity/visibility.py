@@ -16,8 +16,8 @@ from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import Call
 from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import ALL_PROJECTS
-from watcher_sync.model.kinds import PROJECT_FIELD, Kind
-from watcher_sync.model.visibility import UNOWNED, Hidden, decoded, hidden_of, seen_delta
+from watcher_sync.model.kinds import PROJECT_FIELD, Kinds
+from watcher_sync.model.visibility import Hidden, decoded, hidden_of, seen_delta
 from watcher_sync.storage.writing.journal import JournalRow
 
 
@@ -28,6 +28,8 @@ class Visibility(msgspec.Struct, frozen=True):
     """The only project whose entities it sees; None: all."""
     hidden: Mapping[str, Hidden]
     """kind -> what it does not see of an entity."""
+    unowned: Mapping[str, Hidden]
+    """kind -> what it does not see of an entity that is not of its project."""
 
     def sees(self, project_id: str | None) -> bool:
         """Whether the caller sees the entities of a project; None: those without a project."""
@@ -43,14 +45,14 @@ class Visibility(msgspec.Struct, frozen=True):
         delta = row.delta
         if not delta and row.change == "updated":
             return None
-        hidden = hidden_of(row.kind, row.project_id, self.project_id, self.hidden)
+        hidden = hidden_of(row.kind, row.project_id, self.project_id, self.hidden, self.unowned)
         if not hidden.keys().isdisjoint(delta):
             delta = seen_delta(delta, hidden)
             if not delta and row.change == "updated":
                 return None
         moved = delta.get(PROJECT_FIELD)
         before = None if moved is None else decoded(moved[0])
-        had_owner = moved is not None and (before is not None or row.kind in UNOWNED)
+        had_owner = moved is not None and (before is not None or row.kind in self.unowned)
         if had_owner and not self.sees(before):
             delta = {name: (None, new) for name, (_, new) in delta.items()}
         actor = row.actor
@@ -76,7 +78,7 @@ def is_by(actor: str | None, shown: JournalRow) -> bool:
     return actor is None or (shown.actor is not None and shown.actor["id"] == actor)
 
 
-def visibility(context: RequestContext, kinds: Mapping[str, Kind], all_projects: bool | None = None) -> Visibility:
+def visibility(context: RequestContext, kinds: Kinds, all_projects: bool | None = None) -> Visibility:
     """Asks the policy what the caller sees.
 
     :param all_projects: what the caller asks for; None: all that it sees.
@@ -85,10 +87,10 @@ def visibility(context: RequestContext, kinds: Mapping[str, Kind], all_projects:
     hidden: dict[str, Hidden] = {}
     if not context.sees_admin_only:
         hidden = {name: kind.admin_only for name, kind in kinds.items() if kind.admin_only}
-    return Visibility(context.scope_of(all_projects), hidden)
+    return Visibility(context.scope_of(all_projects), hidden, kinds.hidden_unowned)
 
 
-def sight_of(call: Call, kinds: Mapping[str, Kind]) -> Visibility:
+def sight_of(call: Call, kinds: Kinds) -> Visibility:
     """What the caller sees, restricted to what it asks for with ``all_projects`` and ``kind``.
 
     :raises Problem: 403 when it asks for more than it may see.

@@ -53,14 +53,14 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """Whether documents have the whole object instead of its status part."""
     hidden: Mapping[str, Hidden] = {}
     """Kind -> what the receiver does not see of it."""
-    sees_unowned: bool = False
-    """Whether the receiver sees more than name and phase of a pod that belongs to no project."""
+    unowned: Mapping[str, Hidden] = {}
+    """Kind -> what it does not see of an entity that is not of its project."""
 
     def hidden_of(self, kind: str, entity: Entity) -> Hidden:
         """What the receiver does not see of a resource."""
-        if self.project_id is None or self.sees_unowned:
+        if self.project_id is None:
             return self.hidden.get(kind, NOTHING_HIDDEN)
-        return hidden_of(kind, project_of(entity), self.project_id, self.hidden)
+        return hidden_of(kind, project_of(entity), self.project_id, self.hidden, self.unowned)
 
     def selects(self, kind: str, entity_id: str) -> bool:
         """Whether resources of this kind and id may be delivered at all."""

@@ -128,7 +128,7 @@ class InstanceStatus:
                 kind,
                 entity,
                 full=call.query["payload"] == "full",
-                hidden_of=lambda name, each: hidden_of(name, project_of(each), scope, hidden),
+                hidden_of=lambda name, each: hidden_of(name, project_of(each), scope, hidden, kinds.hidden_unowned),
                 only=only,
             )
         call.answer(document | {"sequence": sequence})
