@@ -29,6 +29,14 @@ _NAMES: Final = {
         "AdminOnly Count DependsOn Derived Doc Entity Id In LongText MaxBytes Placeholder Reference Relation Text "
         "Vocabulary kind kind_of"
     ),
+    "watcher_sync.extension": (
+        "Api Command ComputedFields DriftCause Examined Extension OutletProcess OutletWorker PluginGroup"
+    ),
+    "watcher_sync.api.http.operation": "Answer Call Rule operation",
+    "watcher_sync.api.http.problems": "Problem bad_request not_found",
+    "watcher_sync.api.http.rules": (
+        "ADMIN ADMIN_OR_SYSTEM_READER EVERYBODY PROJECT_MANAGER PROJECT_MEMBER PROJECT_READER"
+    ),
     "watcher_sync.conf.findings": "NamedFile host_in is_local is_remote_http place",
     "watcher_sync.sources.base": "Emit IntakeClosed Source SourceState SourceStatus",
     "watcher_sync.sources.redelivery": "Redelivery",

@@ -30,6 +30,7 @@ EVERYBODY: Final = "@"
 """No token is needed."""
 
 ADMIN: Final = "rule:admin_required"
+"""An administrator."""
 ADMIN_OR_SERVICE: Final = "rule:admin_required or rule:service_role"
 ADMIN_OR_SYSTEM_READER: Final = "rule:admin_required or rule:system_reader"
 """For what belongs to no project: hosts, clusters, sources, providers."""
