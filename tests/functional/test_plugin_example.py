@@ -217,6 +217,37 @@ def test_an_outlet_of_an_installed_plugin_publishes_the_model_and_then_each_chan
     assert last == ("updated", {"id": "r1", "room": "1", "power": "on", "watts": 700})
 
 
+ROOMS_API = """
+import json, sys
+from falcon.testing import TestClient
+from watcher_sync.assembly import api, process
+conf = process.make_conf(sys.argv[1:], prog="test", log_to_stderr_only_warnings=True)
+client = TestClient(api.assemble(conf), headers={"Host": "localhost"})
+document = client.simulate_get("/openapi.json").json
+json.dump([client.simulate_get("/v1/rooms").json, document["paths"]["/v1/rooms"]["get"]["summary"]], sys.stdout)
+"""
+
+
+def test_an_extension_of_an_installed_plugin_has_a_noun_a_command_and_a_check(
+    installed: Installed, printed: Printed
+) -> None:
+    installed.configure("[rooms]\nmax_watts = 0\ninterval = 0.1\n[api]\nauth_strategy = noauth\n")
+    answer, summary = json.loads(installed.run(installed.python, "-c", ROOMS_API, f"--config-file={installed.config}"))
+    watts = answer["rooms"]["1"]
+    assert summary == "Show what each room draws"
+    assert installed.manage("rooms") == f"1 {watts}\n"
+    status = installed.environment / "bin" / "watcher-sync-status"
+    command = [status, "--config-file", installed.config, "upgrade", "check", "--json"]
+    done = subprocess.run(command, env=installed.variables, capture_output=True, text=True, timeout=deadline(60))
+    found = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
+    assert found["Power of rooms"]["details"] == "[rooms] max_watts is 0: no room raises an alarm."
+    policy = installed.run(
+        installed.environment / "bin" / "python", "-c",
+        "from watcher_sync.assembly.api import list_rules; print([rule.name for rule in list_rules()])",
+    )  # fmt: skip
+    assert "rooms:list" in policy
+
+
 class LineServer:
     """Sends the lines after the number that a client names, and then those that are added."""
 
@@ -292,6 +323,19 @@ def test_an_installed_driver_reads_on_after_a_lost_connection_and_after_a_restar
             wait_until(lambda: len(server.asked) == 3)
     assert server.asked == [0, 3, 4]
     assert "bytes are more than" in installed.manage("quarantine", "list")
+
+
+def test_a_service_of_an_installed_plugin_works_while_the_engine_leads(installed: Installed) -> None:
+    source = installed.folder / "room.json"
+    source.write_bytes(power(900_000))
+    installed.manage("replay", source)
+    config = installed.config.read_text().replace("max_watts = 0\n", "max_watts = 800000\n")
+    installed.config.write_text(config)
+    log = installed.folder / "watcher-sync-engine.log"
+    with installed.running("watcher-sync-engine") as engine:
+        wait_until(lambda: engine.poll() is not None or "and 800000 W are allowed" in log.read_text())
+    (line,) = [line for line in log.read_text().splitlines() if "and 800000 W are allowed" in line]
+    assert "Room 2 draws 900000 W" in line
 
 
 def test_the_events_of_an_installed_service_type_are_instances_in_the_model(installed: Installed) -> None:
