@@ -268,19 +268,24 @@ class Extension:
         return ()
 
 
+failures: dict[str, str] = {}
+"""Name of an extension that this process left out -> why, at the last time."""
+
+
 @functools.cache
 def load_extensions() -> Mapping[str, Extension]:
     """Name of the entry point -> extension, by name. A process loads them once."""
     found: dict[str, Extension] = {}
 
-    def failed(name: str, exc: BaseException) -> None:
-        LOG.error("The extension %s cannot be loaded: %s", name, described(exc))
+    def failed(name: str, why: BaseException | str) -> None:
+        failures[name] = why if isinstance(why, str) else f"cannot be loaded: {described(why)}"
+        LOG.error("The extension %s %s", name, failures[name])
 
     for plugin in sorted(load_plugins(GROUP, failed), key=lambda each: each.name):
         if not (inspect.isclass(plugin.plugin) and issubclass(plugin.plugin, Extension)):
-            LOG.error("The extension %s is no subclass of %s.Extension", plugin.name, __name__)
+            failed(plugin.name, f"is no subclass of {__name__}.Extension")
         elif plugin.name in found:
-            LOG.error("Two packages install an extension named %s; that of %s is left out", plugin.name, plugin.module)
+            failed(plugin.name, f"is installed twice; that of {plugin.module} is left out")
         else:
             found[plugin.name] = plugin.plugin()
     return found
@@ -302,5 +307,6 @@ def gather(door: Callable[[Extension], Iterable[T]], extensions: Mapping[str, Ex
         except BaseException as exc:
             if interrupts(exc):
                 raise
+            failures[name] = f"fails: {described(exc)}"
             LOG.error("The extension %s fails and is left out here", name, exc_info=exc)
     return found

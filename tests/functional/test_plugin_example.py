@@ -239,7 +239,7 @@ def test_an_extension_of_an_installed_plugin_has_a_noun_a_command_and_a_check(
     status = installed.environment / "bin" / "watcher-sync-status"
     command = [status, "--config-file", installed.config, "upgrade", "check", "--json"]
     done = subprocess.run(command, env=installed.variables, capture_output=True, text=True, timeout=deadline(60))
-    found = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
+    found = {each["check"]: each for each in json.loads(done.stdout)["checks"]}
     assert found["Power of rooms"]["details"] == "[rooms] max_watts is 0: no room raises an alarm."
     policy = installed.run(
         installed.environment / "bin" / "python", "-c",

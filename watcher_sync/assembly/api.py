@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import falcon
@@ -225,11 +225,24 @@ def make_routes(
         of_kinds |= {path: EntityList(collection), f"{path}{_ITEM}": EntityItem(collection)}
         routes.append((f"{path}{_ITEM}{_HISTORY}", EntityHistory(collection)))
     api = Api(service=service, writer=writer, dispatcher=dispatcher, feed=feed)
-    more = gather(lambda extension: extension.routes(api), extensions)
+    more = gather(lambda extension: _checked(routes, extension.routes(api)), extensions)
     twice = [template for template, count in Counter(template for template, _ in (*routes, *more)).items() if count > 1]
     if twice:
         raise PluginConflict(f"two extensions, or one and the core, have the route {twice[0]}")
     return [*routes, *(of_kinds | dict(more)).items()]
+
+
+def _checked(core: Sequence[openapi.Route], brought: Iterable[openapi.Route]) -> Iterable[openapi.Route]:
+    """The routes of an extension, if the API can serve and describe them.
+
+    :raises TypeError: a template, a resource or a rule cannot be used; names it.
+    """
+    routes = list(brought)
+    for template, _ in routes:
+        if not template.startswith("/"):
+            raise TypeError(f"the URI template {template!r} does not begin with /")
+    rules_of(openapi.operations([*core, *routes]))
+    return routes
 
 
 def rules_with(conf: cfg.ConfigOpts, store: Store) -> list[policy.RuleDefault]:

@@ -33,6 +33,7 @@ _NAMES: Final = {
         "Api Command ComputedFields DriftCause Examined Extension OutletProcess OutletWorker PluginGroup"
     ),
     "watcher_sync.assembly.store": "open_store",
+    "watcher_sync.api.http.bodies": "Body",
     "watcher_sync.api.http.operation": "Answer Call Rule operation",
     "watcher_sync.api.http.problems": "Problem bad_request not_found",
     "watcher_sync.api.http.rules": (

@@ -13,7 +13,7 @@ from watcher_sync.api.http.problems import Problem
 from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.assembly.api import make_application
 from watcher_sync.exceptions import PluginConflict
-from watcher_sync.extension import Extension, load_extensions
+from watcher_sync.extension import Extension, failures, load_extensions
 
 
 class OutOfPhase(Exception):
@@ -100,3 +100,39 @@ def test_an_extension_whose_routes_fail_leaves_the_others_alone(conf, store, cap
     problem(client.simulate_get("/v1/moons"), 409)
     problem(client.simulate_get("/v1/broken"), 404)
     assert "The extension broken fails" in caplog.text
+    assert failures.pop("broken") == "fails: ZeroDivisionError: division by zero"
+
+
+class Undeclared:
+    """A resource whose method is no operation."""
+
+    def on_get(self, req, resp):
+        """Never called."""
+
+
+def with_rule(rule):
+    """A resource with this rule."""
+
+    class Ruled:
+        on_get = operation(summary="x", rule=rule, responses={200: Answer(None)}, tag="x")(lambda self, call: None)
+
+    return Ruled()
+
+
+@pytest.mark.parametrize(
+    ("template", "resource", "why"),
+    [
+        ("/v1/suns", Undeclared(), "GET /v1/suns is no operation"),
+        ("suns", Moons(), "'suns' does not begin with /"),
+        ("/v1/suns", with_rule(Rule("suns:list", "role:cook", reason="x")), "no persona has the default 'role:cook'"),
+        ("/v1/suns", with_rule(Rule("sources:list", PROJECT_READER)), "the rule sources:list has two defaults"),
+    ],
+)
+def test_routes_that_the_api_cannot_serve_are_left_out_and_the_extension_is_named(
+    conf, store, caplog, problem, template, resource, why
+):
+    client = served(conf, store, sunny=Routes(template, lambda api: resource), lunar=Lunar())
+    problem(client.simulate_get("/v1/moons"), 409)
+    problem(client.simulate_get("/v1/suns"), 404)
+    assert why in failures.pop("sunny")
+    assert "The extension sunny fails" in caplog.text

@@ -73,6 +73,7 @@ class Rule(msgspec.Struct, frozen=True):
 
     name: str
     default: str
+    """A constant of :mod:`watcher_sync.api.http.rules`."""
     description: str = ""
     """What it allows, for operators; by default the summaries of its operations."""
     reason: str = ""

@@ -27,10 +27,10 @@ SCOPES: Final = ["system", "project"]
 """The scopes of the tokens that the rules accept."""
 
 EVERYBODY: Final = "@"
-"""No token is needed."""
+"""No token is needed. Such a rule needs a reason."""
 
 ADMIN: Final = "rule:admin_required"
-"""An administrator."""
+"""An administrator. Such a rule needs a reason."""
 ADMIN_OR_SERVICE: Final = "rule:admin_required or rule:service_role"
 ADMIN_OR_SYSTEM_READER: Final = "rule:admin_required or rule:system_reader"
 """For what belongs to no project: hosts, clusters, sources, providers."""
@@ -39,7 +39,7 @@ PROJECT_READER: Final = "rule:project_reader or rule:all_projects"
 PROJECT_MEMBER: Final = "rule:project_member or rule:admin_required"
 """For writing what belongs to a project."""
 PROJECT_MANAGER: Final = "rule:project_manager or rule:admin_required"
-"""For what a project's members may not do to each other."""
+"""For what a project's members may not do to each other. Such a rule needs a reason."""
 
 _PERSONAS: Final = {
     EVERYBODY: ("everybody, without a token", ""),
@@ -121,17 +121,19 @@ def rules_of(operations: Iterable[tuple[str, str, RestOperation]]) -> list[polic
     return [*base_rules(), *(_documented(defaults[name], uses) for name, uses in named.items())]
 
 
-def _for(default: str, reason: str = "") -> str:
+def _for(default: str, reason: str = "", name: str = "") -> str:
     """The sentence that says for which persona a rule is, and why.
 
     :param reason: what the rule declares.
+    :param name: of the rule.
     :raises TypeError: when nothing says it.
     """
     if default not in _PERSONAS:
-        raise TypeError(f"no persona has the default {default!r}")
+        known = ", ".join(map(repr, _PERSONAS))
+        raise TypeError(f"the rule {name}: no persona has the default {default!r}; there are {known}")
     persona, usual = _PERSONAS[default]
     if not (reason or usual):
-        raise TypeError(f"a rule for {persona} needs a reason")
+        raise TypeError(f"the rule {name}: a rule for {persona} needs a reason")
     return f"For {persona}, because {reason or usual}."
 
 
@@ -140,7 +142,7 @@ def _documented(rule: Rule, uses: list[tuple[str, str, RestOperation]]) -> polic
     return policy.DocumentedRuleDefault(
         name=rule.name,
         check_str=rule.default,
-        description=f"{rule.description or summaries} {_for(rule.default, rule.reason)}",
+        description=f"{rule.description or summaries} {_for(rule.default, rule.reason, rule.name)}",
         operations=[{"path": template, "method": method.upper()} for template, method, _ in uses],
         scope_types=None if rule.default == EVERYBODY else SCOPES,
     )

@@ -24,7 +24,7 @@ from watcher_sync.conf.findings import place
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, SchemaMissing, StorageError, WatcherSyncError, described
-from watcher_sync.extension import Examined, gather
+from watcher_sync.extension import Examined, failures, gather, load_extensions
 from watcher_sync.storage.database.database import narrow_charset, url_of
 from watcher_sync.storage.schema import schema
 
@@ -37,7 +37,9 @@ class Checks(upgradecheck.UpgradeCommands):
         self._conf = conf
         self._examined = Examined(conf=conf, timeout=timeout)
         more = gather(lambda extension: extension.upgrade_checks(self._examined))
-        self._upgrade_checks: Any = (*_CORE, *((title, _alone(check)) for title, check in more))
+        # The extensions at last: the other checks call their doors.
+        more_checks = ((title, _alone(check)) for title, check in more)
+        self._upgrade_checks: Any = (*_CORE, *more_checks, ("Extensions", Checks.extensions))
 
     def database(self) -> Result:
         """The database is available and has the schema of this release."""
@@ -93,6 +95,12 @@ class Checks(upgradecheck.UpgradeCommands):
         except WatcherSyncError as exc:
             return Result(Code.FAILURE, escaped(str(exc)))
         return Result(Code.SUCCESS)
+
+    def extensions(self) -> Result:
+        """Every installed extension can be loaded, and brings what it says."""
+        load_extensions()
+        found = [escaped(f"{name} {why}") for name, why in sorted(failures.items())]
+        return Result(Code.FAILURE, "\n".join(found)) if found else Result(Code.SUCCESS)
 
     def files(self) -> Result:
         """No other user can read a secret, or change a file that this service reads."""
