@@ -76,10 +76,11 @@ def test_all_is_well_where_nova_sends_everything(site: Installation, tmp_path: P
         "Outlets": (0, ""),
         "Nova's notifications": (0, ""),
         "Nova's inventory": (0, ""),
+        "Extensions": (0, ""),
     }
     assert status == 0
     done = site.run("watcher-sync-status", "upgrade", "check")
-    assert (done.returncode, done.stdout.count("Result: Success")) == (0, 10)
+    assert (done.returncode, done.stdout.count("Result: Success")) == (0, 11)
 
 
 @pytest.mark.rare
@@ -88,7 +89,7 @@ def test_a_fresh_interpreter_runs_the_installed_script(site: Installation, tmp_p
     played(site, tmp_path, lambda d: True)
     command = [*site.command("watcher-sync-status", site.config()), "upgrade", "check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=deadline(120), check=False)
-    assert (done.returncode, done.stdout.count("Result: Success")) == (0, 10)
+    assert (done.returncode, done.stdout.count("Result: Success")) == (0, 11)
 
 
 def test_a_source_with_the_driver_rabbitmq_is_probed_and_receives_novas_notifications(site: Installation) -> None:
