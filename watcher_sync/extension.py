@@ -106,7 +106,7 @@ class DriftCause(msgspec.Struct, frozen=True, kw_only=True):
     """Member of a drift -> what it has in these drifts, for the API's document."""
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class ManageCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A command of ``watcher-sync-manage``."""
 
     name: str
@@ -263,7 +263,7 @@ class Extension:
         """Titles and functions of checks for ``watcher-sync-status upgrade check``."""
         return ()
 
-    def commands(self) -> Iterable[Command]:
+    def commands(self) -> Iterable[ManageCommand]:
         """Commands of ``watcher-sync-manage``."""
         return ()
 

@@ -37,7 +37,7 @@ _STOP_SECONDS = 10
 _MAX_PORT = 65_535
 
 
-class _Service(cotyledon.Service):
+class _OutletService(cotyledon.Service):
     """A process with the work of an outlet, and its monitoring port."""
 
     def __init__(self, worker_id: WorkerId, conf: cfg.ConfigOpts, started_at: float, kind: OutletProcess) -> None:
@@ -105,7 +105,7 @@ def main(conf: cfg.ConfigOpts, started_at: float) -> int:
         check_ports(conf, *_monitoring_ports(conf, kind))
     manager = process.make_manager(_STOP_SECONDS + 5)
     for kind in kinds:
-        service = type("OutletService", (_Service,), {"name": kind.name})
+        service = type("OutletService", (_OutletService,), {"name": kind.name})
         manager.add(service, workers=kind.workers, args=(conf, started_at, kind))
     process.run_workers(manager)
     return 0

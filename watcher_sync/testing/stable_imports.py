@@ -30,7 +30,7 @@ _NAMES: Final = {
         "Vocabulary kind kind_of"
     ),
     "watcher_sync.extension": (
-        "Api Command ComputedFields DriftCause Examined Extension OutletProcess OutletWorker PluginGroup"
+        "Api ComputedFields DriftCause Examined Extension ManageCommand OutletProcess OutletWorker PluginGroup"
     ),
     "watcher_sync.assembly.store": "open_store",
     "watcher_sync.api.http.bodies": "Body",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from watcher_sync.extension import Api, Command, Extension, OutletProcess
+from watcher_sync.extension import Api, Extension, ManageCommand, OutletProcess
 
 if TYPE_CHECKING:
     from watcher_sync.api.http.openapi import Route
@@ -43,9 +43,9 @@ class WebhookExtension(Extension):
             )
         ]
 
-    def commands(self) -> Iterable[Command]:
+    def commands(self) -> Iterable[ManageCommand]:
         return [
-            Command(
+            ManageCommand(
                 name="subscription",
                 work="watcher_sync.extensions.webhooks.command:subscription",
                 text="Manage the keys that encrypt the secrets of subscriptions.",

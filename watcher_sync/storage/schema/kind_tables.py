@@ -102,7 +102,8 @@ def _mismatches(declared: Kind, table: sa.Table, found: dict[str, Any]) -> Itera
 
 def _mismatch(field: Field, wanted: sa.types.TypeEngine[Any], column: Any) -> str | None:
     actual = column["type"]
-    if not isinstance(actual, _FAMILIES[field.python]):
+    # PostgreSQL with quote_all_identifiers quotes the names of types, and the library does not read them then.
+    if not isinstance(actual, (*_FAMILIES[field.python], sa.types.NullType)):
         return f"has the type {actual} in the database, and {wanted} is declared"
     limit, length = getattr(actual, "length", None), getattr(wanted, "length", None)
     if field.python is str and limit and (length is None or length > limit):

@@ -13,7 +13,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from watcher_sync.extension import Api, Command, Examined, Extension
+from watcher_sync.extension import Api, Examined, Extension, ManageCommand
 
 LOG = logging.getLogger(__name__)
 
@@ -47,9 +47,9 @@ class RoomExtension(Extension):
 
         return [("Power of rooms", check)]
 
-    def commands(self) -> Iterable[Command]:
+    def commands(self) -> Iterable[ManageCommand]:
         return [
-            Command(
+            ManageCommand(
                 name="rooms",
                 work="watcher_sync_example_plugin.rooms_command:print_rooms",
                 text="Show the power that each room draws, W.",
