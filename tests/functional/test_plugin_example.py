@@ -138,6 +138,7 @@ class Installed:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     installed = Installed(tmp_path_factory.mktemp("plugin"), PLUGIN, SITE)
     installed.install()
+    installed.configure("[rooms]\nmax_watts = 800000\ninterval = 0.1\n[api]\nauth_strategy = noauth\n")
     installed.manage("db_sync")
     return installed
 
@@ -231,13 +232,14 @@ json.dump([client.simulate_get("/v1/rooms").json, document["paths"]["/v1/rooms"]
 def test_an_extension_of_an_installed_plugin_has_a_noun_a_command_and_a_check(
     installed: Installed, printed: Printed
 ) -> None:
-    installed.configure("[rooms]\nmax_watts = 0\ninterval = 0.1\n[api]\nauth_strategy = noauth\n")
     answer, summary = json.loads(installed.run(installed.python, "-c", ROOMS_API, f"--config-file={installed.config}"))
     watts = answer["rooms"]["1"]
     assert summary == "Show what each room draws"
     assert installed.manage("rooms") == f"1 {watts}\n"
     status = installed.environment / "bin" / "watcher-sync-status"
-    command = [status, "--config-file", installed.config, "upgrade", "check", "--json"]
+    silent = installed.folder / "silent.conf"
+    silent.write_text("[rooms]\nmax_watts = 0\n")
+    command = [status, "--config-file", installed.config, "--config-file", silent, "upgrade", "check", "--json"]
     done = subprocess.run(command, env=installed.variables, capture_output=True, text=True, timeout=deadline(60))
     found = {each["check"]: each for each in json.loads(done.stdout)["checks"]}
     assert found["Power of rooms"]["details"] == "[rooms] max_watts is 0: no room raises an alarm."
@@ -329,8 +331,6 @@ def test_a_service_of_an_installed_plugin_works_while_the_engine_leads(installed
     source = installed.folder / "room.json"
     source.write_bytes(power(900_000))
     installed.manage("replay", source)
-    config = installed.config.read_text().replace("max_watts = 0\n", "max_watts = 800000\n")
-    installed.config.write_text(config)
     log = installed.folder / "watcher-sync-engine.log"
     with installed.running("watcher-sync-engine") as engine:
         wait_until(lambda: engine.poll() is not None or "and 800000 W are allowed" in log.read_text())

@@ -132,7 +132,7 @@ SETTINGS = settings(max_examples=6, deadline=None, derandomize=True, suppress_he
 
 @SETTINGS
 @given(seed=st.integers(0, 10_000), steps=STEPS, shuffled=st.booleans())
-def test_what_events_reported_during_the_listing_is_never_undone(seed, steps, shuffled):
+def test_what_events_report_during_a_listing_is_never_undone(seed, steps, shuffled):
     with tempfile.TemporaryDirectory() as folder:
         life = Life(Path(folder), seed, shuffled=shuffled)
         try:
@@ -142,6 +142,18 @@ def test_what_events_reported_during_the_listing_is_never_undone(seed, steps, sh
             assert undone(life) == []
         finally:
             life.close()
+
+
+@pytest.mark.xfail(strict=True, reason="the zone of a host that was listed wins against the event that ends it")
+def test_a_zone_that_ends_between_its_listing_and_the_write_is_not_restored(tmp_path):
+    life = Life(tmp_path, 1252)
+    try:
+        life.found()
+        life.reconcile([(3, 0), (6, 0), (6, 0)])
+        life.arrive(len(life.under_way))
+        assert undone(life) == []
+    finally:
+        life.close()
 
 
 @SETTINGS
