@@ -8,9 +8,10 @@ from oslo_upgradecheck.upgradecheck import Code, Result
 
 from tests.unit.test_plugins import install
 from watcher_sync.assembly.process import make_conf
+from watcher_sync.assembly.reconcile import make_evaluator
 from watcher_sync.cmd.checks.upgrade import Checks
 from watcher_sync.conf import opts
-from watcher_sync.exceptions import ConfigError
+from watcher_sync.exceptions import ConfigError, PluginConflict
 from watcher_sync.extension import GROUP, Extension, gather, load_extensions
 
 OURS = {"dcm", "federation", "kubernetes", "log", "openstack", "vnf", "watch", "webhooks"}
@@ -88,3 +89,22 @@ def test_the_upgrade_check_runs_the_checks_of_strangers_and_one_that_raises_fail
     found = {title: check(checks) for title, check in checks._upgrade_checks if title in ("Tides", "Phase")}
     assert (found["Tides"].code, found["Phase"].details) == (Code.FAILURE, "waning, 10.0 s")
     assert "ZeroDivisionError" in found["Tides"].details
+
+
+def test_a_second_evaluator_is_refused_and_both_are_named(monkeypatch):
+    class One:
+        """An evaluator."""
+
+    class Other(One):
+        """Another one."""
+
+    def evaluating(*found):
+        each = Extension()
+        each.evaluators = lambda conf: found
+        monkeypatch.setattr("watcher_sync.extension.load_extensions", lambda: {"lunar": each})
+        return make_evaluator(None)
+
+    assert evaluating() is None
+    assert type(evaluating(One())) is One
+    with pytest.raises(PluginConflict, match="One and Other"):
+        evaluating(One(), Other())
