@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 import falcon
@@ -225,23 +225,35 @@ def make_routes(
         of_kinds |= {path: EntityList(collection), f"{path}{_ITEM}": EntityItem(collection)}
         routes.append((f"{path}{_ITEM}{_HISTORY}", EntityHistory(collection)))
     api = Api(service=service, writer=writer, dispatcher=dispatcher, feed=feed)
-    more = gather(lambda extension: _checked(routes, extension.routes(api)), extensions)
+    trial = falcon.App(router=Router())
+    for template, resource in (*routes, *of_kinds.items()):
+        trial.add_route(template, resource)
+    accepted = list(routes)
+    more = gather(lambda extension: _checked(trial, accepted, extension.routes(api)), extensions)
     twice = [template for template, count in Counter(template for template, _ in (*routes, *more)).items() if count > 1]
     if twice:
         raise PluginConflict(f"two extensions, or one and the core, have the route {twice[0]}")
     return [*routes, *(of_kinds | dict(more)).items()]
 
 
-def _checked(core: Sequence[openapi.Route], brought: Iterable[openapi.Route]) -> Iterable[openapi.Route]:
+def _checked(
+    trial: falcon.App[Any, Any], accepted: list[openapi.Route], brought: Iterable[openapi.Route]
+) -> list[openapi.Route]:
     """The routes of an extension, if the API can serve and describe them.
 
+    :param trial: has the routes so far; it serves no request.
+    :param accepted: what the rules of the routes may not contradict; these routes are added.
     :raises TypeError: a template, a resource or a rule cannot be used; names it.
+    :raises ValueError: a template is wrong, or conflicts with another one.
     """
     routes = list(brought)
-    for template, _ in routes:
+    rules_of(openapi.operations([*accepted, *routes]))
+    for template, resource in routes:
         if not template.startswith("/"):
             raise TypeError(f"the URI template {template!r} does not begin with /")
-    rules_of(openapi.operations([*core, *routes]))
+        if not template.endswith(_REST):
+            trial.add_route(template, resource)
+    accepted.extend(routes)
     return routes
 
 

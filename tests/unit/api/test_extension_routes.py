@@ -10,7 +10,7 @@ from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_list import EntityList
 from watcher_sync.api.http.operation import Answer, Rule, operation
 from watcher_sync.api.http.problems import Problem
-from watcher_sync.api.http.rules import PROJECT_READER
+from watcher_sync.api.http.rules import ADMIN_OR_SYSTEM_READER, PROJECT_READER
 from watcher_sync.assembly.api import make_application
 from watcher_sync.exceptions import PluginConflict
 from watcher_sync.extension import Extension, failures, load_extensions
@@ -114,7 +114,9 @@ def with_rule(rule):
     """A resource with this rule."""
 
     class Ruled:
-        on_get = operation(summary="x", rule=rule, responses={200: Answer(None)}, tag="x")(lambda self, call: None)
+        on_get = operation(summary="x", rule=rule, responses={200: Answer(None)}, tag="x")(
+            lambda self, call, **ids: None
+        )
 
     return Ruled()
 
@@ -124,6 +126,8 @@ def with_rule(rule):
     [
         ("/v1/suns", Undeclared(), "GET /v1/suns is no operation"),
         ("suns", Moons(), "'suns' does not begin with /"),
+        ("/v1/instances/{uuid}/suns", Moons(), "conflicts with another route"),
+        ("/v1/suns/{id:moon}", Moons(), "Unknown converter"),
         ("/v1/suns", with_rule(Rule("suns:list", "role:cook", reason="x")), "no persona has the default 'role:cook'"),
         ("/v1/suns", with_rule(Rule("sources:list", PROJECT_READER)), "the rule sources:list has two defaults"),
     ],
@@ -136,3 +140,19 @@ def test_routes_that_the_api_cannot_serve_are_left_out_and_the_extension_is_name
     problem(client.simulate_get("/v1/suns"), 404)
     assert why in failures.pop("sunny")
     assert "The extension sunny fails" in caplog.text
+
+
+def test_of_two_extensions_that_contradict_each_other_the_second_is_left_out(conf, store, problem):
+    read, system = with_rule(Rule("suns:list", PROJECT_READER)), with_rule(Rule("suns:list", ADMIN_OR_SYSTEM_READER))
+    more = {
+        "a": Routes("/v1/a", lambda api: read),
+        "b": Routes("/v1/b", lambda api: system),
+        "c": Routes("/v1/a/{one}/x", lambda api: read),
+        "d": Routes("/v1/a/{other}/y", lambda api: read),
+    }
+    client = served(conf, store, **more)
+    assert [client.simulate_get(f"/v1/{name}").status_code for name in "ab"] == [200, 404]
+    assert "the rule suns:list has two defaults" in failures.pop("b")
+    assert client.simulate_get("/v1/a/1/x").status_code == 200
+    problem(client.simulate_get("/v1/a/1/y"), 404)
+    assert "conflicts with another route" in failures.pop("d")
