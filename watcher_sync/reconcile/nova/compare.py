@@ -149,28 +149,41 @@ class CloudComparer:
         selection = self._chosen()
         result = self._result
         result.states_at = base.listed_at
-        zoned = {host for one in (aggregates or {}).values() if zone_of(one) for host in one.hosts}
-        defaults = {service.zone for host, service in services.items() if host not in zoned}
-        default = next(iter(defaults)) if len(defaults) == 1 and aggregates is not None else None
+        known = {node.id: node for node in _all(base.view, NODE, ComputeNode) if selection.has_host(node.id)}
+        result.sizes[NODE] = len(known)
+        missing = [node for host, node in known.items() if host not in services and node.registered]
+        zones = self._own_zones(services, aggregates)
+        stored = {host: node.service_zone for host, node in known.items()}
+        new = [host for host, zone in zones.items() if selection.has_host(host) and stored.get(host, UNSET) != zone]
+        again = self._listed("services", self._api.services) if new or missing else services
+        # A host may have left its aggregate between the two lists.
+        own = {host for host, zone in zones.items() if again and host in again and again[host].zone == zone}
+        defaults = {zones[host] for host in own}
+        default = next(iter(defaults)) if len(defaults) == 1 else None
         for host, service in services.items():
             if not selection.has_host(host):
                 continue
-            own = None if hypervisors is None else hypervisors.get(host, [])
-            in_zone = aggregates is None or host in zoned or self._has_unreadable(AGGREGATE)
-            if what := base.diverging(NODE, host, node_facets(service, own, default, in_zone=in_zone)):
+            found = None if hypervisors is None else hypervisors.get(host, [])
+            if what := base.diverging(NODE, host, node_facets(service, found, default, in_zone=host not in own)):
                 result.found.append(what)
             if not service.forced_down:
                 result.states[host] = service.state == "up"
         self._note_several(hypervisors or {})
-        known = [node for node in _all(base.view, NODE, ComputeNode) if selection.has_host(node.id)]
-        result.sizes[NODE] = len(known)
-        missing = [n for n in known if n.id not in services and n.registered]
-        if missing and (again := self._listed("services", self._api.services)) is not None:
+        if missing and again is not None:
             gone = [node for node in missing if node.id not in again and self._is_absent(NODE, node.id)]
             self._is_refused(NODE, len(gone))
             result.found += [base.gone(node, NODE) for node in gone]
         if "services" not in result.failures and hypervisors is not None:
             result.complete.add(NODE)
+
+    def _own_zones(
+        self, services: Mapping[str, ServicePayload], aggregates: Mapping[str, AggregatePayload] | None
+    ) -> Mapping[str, str | None]:
+        """The zones of the hosts that no aggregate puts into one; empty if some aggregate is unknown."""
+        if aggregates is None or self._has_unreadable(AGGREGATE):
+            return {}
+        zoned = {host for one in aggregates.values() if zone_of(one) for host in one.hosts}
+        return {host: service.zone for host, service in services.items() if host not in zoned}
 
     def _note_several(self, hypervisors: Mapping[str, list[Hypervisor]]) -> None:
         """Note the hosts with several hypervisors, because a host of the model has the name and uuid of one."""

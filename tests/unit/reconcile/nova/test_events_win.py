@@ -144,7 +144,6 @@ def test_what_events_report_during_a_listing_is_never_undone(seed, steps, shuffl
             life.close()
 
 
-@pytest.mark.xfail(strict=True, reason="the zone of a host that was listed wins against the event that ends it")
 def test_a_zone_that_ends_between_its_listing_and_the_write_is_not_restored(tmp_path):
     life = Life(tmp_path, 1252)
     try:
