@@ -31,6 +31,7 @@
 ``tasks``       Ends tasks of an event loop
 ``testing``     Simulated systems for the tests of plugins
 ``tracing``     Makes the exporter of traces
+``transports``  Connections to brokers that sources and outlets share
 ``vnf``         VNF instances in REST: registration, operations, sync, and the names of ETSI
 ``watch``       The watch stream: a gRPC stream of the events of a topic
 ``webhooks``    Signed requests to the callback URLs of subscriptions

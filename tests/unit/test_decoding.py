@@ -28,9 +28,9 @@ from watcher_sync.log.nats_jetstream.publisher import _why_refused
 from watcher_sync.reconcile.capacity.kubernetes import KubernetesProvider
 from watcher_sync.reconcile.capacity_provider import CapacityError
 from watcher_sync.sources.federation.region import _decoded
-from watcher_sync.sources.nats.api import JetStreamAnswer, JetStreamApi
-from watcher_sync.sources.nats.messages import NatsMessage
-from watcher_sync.sources.session import NotReady
+from watcher_sync.transports.exceptions import NotReady
+from watcher_sync.transports.nats.api import JetStreamAnswer, JetStreamApi
+from watcher_sync.transports.nats.messages import NatsMessage
 
 ROOT = Path(watcher_sync.__file__).parent
 CONTRIB = ROOT.parent / "contrib"

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sources: configured drivers that bring events in and return acknowledgements.
 
-``addresses``         the addresses of a broker, each of which is tried
 ``base``              the base class of all drivers, its contract with the engine, and the status of a source
 ``cursors``           decodes the stored position in a stream
 ``federation``        the driver ``federation``: lists another watcher_sync, and follows its watch stream
@@ -13,7 +12,6 @@
 ``rabbitmq_stream``   the driver ``rabbitmq_stream``: the same from a stream of RabbitMQ, read from our position
 ``redelivery``        emits events again that the engine did not commit
 ``replay``            the driver ``replay``: recorded events from files
-``scrubbing``         removes passwords from the errors of libraries
 ``session``           connections one after the other, consumers on each of them, the state, and the stop
 ``session_source``    a source with a session: its threads, settlements and figures
 """

@@ -36,8 +36,8 @@ from watcher_sync.exceptions import ConfigError, described
 from watcher_sync.plugins import register_options
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.notifier_options import PRIORITIES, PUBLISHER_OPTS
-from watcher_sync.sources.rabbitmq.broker import insecure_broker
-from watcher_sync.sources.scrubbing import without_secrets
+from watcher_sync.transports.rabbitmq.broker import insecure_broker
+from watcher_sync.transports.scrubbing import without_secrets
 from watcher_sync.wire import envelopes, request_contexts
 from watcher_sync.wire.json import MAX_SIZE
 

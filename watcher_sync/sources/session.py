@@ -22,6 +22,7 @@ import msgspec
 
 from watcher_sync.backoff import Backoff
 from watcher_sync.sources.base import SourceState
+from watcher_sync.transports.exceptions import NotAnswered, NotReady
 
 _BACKOFF_SECONDS: Final = (0.1, 1.0)
 """Between two attempts, at first and at most."""
@@ -50,14 +51,6 @@ class Stopped(Exception):
 
 class NotConnected(Exception):
     """No server accepts us; the message says why."""
-
-
-class NotReady(Exception):
-    """The queue or stream cannot be consumed, or not any more; the message says why, for a person."""
-
-
-class NotAnswered(NotReady):
-    """The server did not answer in time: the connection is of no use any more."""
 
 
 class SessionStatus(msgspec.Struct):

@@ -14,8 +14,8 @@ from nats.errors import ConnectionClosedError
 
 from tests.services.ensure import url_of
 from tests.waiting import eventually
-from watcher_sync.sources.nats.connection import NatsConnection
-from watcher_sync.sources.nats.messages import NatsMessage
+from watcher_sync.transports.nats.connection import NatsConnection
+from watcher_sync.transports.nats.messages import NatsMessage
 
 
 @contextlib.asynccontextmanager

@@ -27,10 +27,10 @@ from tests.functional.sources.listening import (
 from tests.functional.sources.rabbitmq_consuming import QUORUM, consumers, consuming, unacked_after
 from tests.waiting import deadline, wait_until
 from watcher_sync.sources.base import Source, SourceState
-from watcher_sync.sources.rabbitmq.broker import read_broker
-from watcher_sync.sources.rabbitmq.connection import connect
 from watcher_sync.sources.rabbitmq.queues import Queue
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
+from watcher_sync.transports.rabbitmq.broker import read_broker
+from watcher_sync.transports.rabbitmq.connection import connect
 
 
 @pytest.fixture(autouse=True)

@@ -24,9 +24,9 @@ from tests.functional.sources.rabbitmq_source import STREAMS, make_source
 from tests.waiting import deadline, wait_until
 from watcher_sync.events import Event
 from watcher_sync.sources.base import IntakeClosed, Source, SourceState, SourceStatus
-from watcher_sync.sources.rabbitmq.connection import connect
 from watcher_sync.sources.rabbitmq.in_flight import QueuedMessage
 from watcher_sync.sources.rabbitmq_stream.source import RabbitMQStreamSource
+from watcher_sync.transports.rabbitmq.connection import connect
 
 SMALL = {"stream_max_bytes": 20_000, "stream_segment_bytes": 5_000}
 """A retention of a few dozen messages."""

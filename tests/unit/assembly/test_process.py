@@ -19,7 +19,7 @@ from watcher_sync.assembly import process  # noqa: E402
 from watcher_sync.cmd.manage import add_commands  # noqa: E402
 from watcher_sync.conf import opts, strict  # noqa: E402
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable  # noqa: E402
-from watcher_sync.sources.rabbitmq.broker import read_broker  # noqa: E402
+from watcher_sync.transports.rabbitmq.broker import read_broker  # noqa: E402
 
 
 @pytest.fixture

@@ -27,8 +27,8 @@ from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.handlers.nova.payloads import reason
 from watcher_sync.model.model import Model
-from watcher_sync.sources.scrubbing import without_secrets
 from watcher_sync.testing.kinds import builtin_kinds
+from watcher_sync.transports.scrubbing import without_secrets
 from watcher_sync.wire.envelopes import read_body, read_message
 
 HUGE = 500_000
@@ -292,7 +292,7 @@ def test_a_password_is_searched_in_a_time_that_grows_as_the_text(secret: str) ->
         assert seconds(lambda text=text: without_secrets(text, [secret])) < LIMIT_SECONDS  # type: ignore[misc]
 
 
-MADE_OF_OTHERS = ("watcher_sync.dispatch", "watcher_sync.api.http.validation", "watcher_sync.sources.scrubbing")
+MADE_OF_OTHERS = ("watcher_sync.dispatch", "watcher_sync.api.http.validation", "watcher_sync.transports.scrubbing")
 
 
 def test_no_module_makes_patterns_in_another_way() -> None:

@@ -15,7 +15,7 @@ from tests.waiting import deadline
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.rabbitmq.in_flight import RabbitInFlight
 from watcher_sync.sources.rabbitmq.session import RabbitMQSession
-from watcher_sync.sources.session import NotReady
+from watcher_sync.transports.exceptions import NotReady
 
 
 class LostConsumer:

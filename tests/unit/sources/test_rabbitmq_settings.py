@@ -17,10 +17,10 @@ from tests.waiting import Deadline, deadline, wait_until
 from watcher_sync.conf import engine
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.rabbitmq.broker import BrokerHost
 from watcher_sync.sources.rabbitmq.queues import ClassicQueue, Queue, QuorumQueue
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
+from watcher_sync.transports.rabbitmq.broker import BrokerHost
 
 URL = "rabbit://someone:hush%2Dhush@one:5671,other:hush-2@[::1]/cell%201"
 

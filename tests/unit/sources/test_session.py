@@ -13,14 +13,8 @@ import pytest
 from tests.waiting import deadline
 from watcher_sync.sources import session as session_module
 from watcher_sync.sources.base import SourceState, SourceStatus, StateLog
-from watcher_sync.sources.session import (
-    NotAnswered,
-    NotConnected,
-    NotReady,
-    Session,
-    SessionLoop,
-    Stopped,
-)
+from watcher_sync.sources.session import NotConnected, Session, SessionLoop, Stopped
+from watcher_sync.transports.exceptions import NotAnswered, NotReady
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -13,8 +13,8 @@ from watcher_sync.log.nats_jetstream.publisher import FencedPublisher, StreamMes
 from watcher_sync.log.nats_jetstream.settings import JetStreamOutletSettings
 from watcher_sync.log.nats_jetstream.streams import LogStreams
 from watcher_sync.log.positions import positions_in
-from watcher_sync.sources.nats.api import JetStreamApi
-from watcher_sync.sources.nats.connection import NatsConnection, close, connect
+from watcher_sync.transports.nats.api import JetStreamApi
+from watcher_sync.transports.nats.connection import NatsConnection, close, connect
 
 _REFUSES_IDS_IN_BATCHES: Final = (2, 12, 0)
 """The only server with batches that may not have Nats-Msg-Id."""

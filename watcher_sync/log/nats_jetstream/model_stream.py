@@ -21,10 +21,10 @@ from watcher_sync.log.base import OutletDeposed, OutletError
 from watcher_sync.log.nats_jetstream import messages
 from watcher_sync.log.nats_jetstream.settings import JetStreamOutletSettings
 from watcher_sync.log.nats_jetstream.streams import LogStreamInfo, LogStreams
-from watcher_sync.sources.nats.api import NANOSECONDS
-from watcher_sync.sources.nats.connection import describe
-from watcher_sync.sources.session import NotReady
 from watcher_sync.tasks import end_tasks
+from watcher_sync.transports.exceptions import NotReady
+from watcher_sync.transports.nats.api import NANOSECONDS
+from watcher_sync.transports.nats.connection import describe
 from watcher_sync.wire.log_streams import SnapshotMarkers, why_no_copy, why_not_whole
 
 LOG = logging.getLogger(__name__)

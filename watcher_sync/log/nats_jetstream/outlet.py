@@ -21,9 +21,9 @@ from watcher_sync.log.nats_jetstream.jetstream_log import JetStreamLog
 from watcher_sync.log.nats_jetstream.publisher import ConnectionLost, StreamMessage
 from watcher_sync.log.nats_jetstream.settings import JetStreamOutletSettings
 from watcher_sync.log.positions import positions_after
-from watcher_sync.sources.nats.client_settings import insecure_servers, secret_files
-from watcher_sync.sources.nats.connection import describe
-from watcher_sync.sources.session import NotReady
+from watcher_sync.transports.exceptions import NotReady
+from watcher_sync.transports.nats.client_settings import insecure_servers, secret_files
+from watcher_sync.transports.nats.connection import describe
 
 _OPEN_SECONDS: Final = 60.0
 _VERIFY_SECONDS: Final = 30.0

@@ -22,9 +22,9 @@ from nats.errors import MaxPayloadError
 from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.log.base import ChangeTooLarge, OutletDeposed, OutletError
 from watcher_sync.log.nats_jetstream.streams import LogStreams
-from watcher_sync.sources.nats.api import JetStreamAnswer
-from watcher_sync.sources.nats.connection import NatsConnection, describe
-from watcher_sync.sources.nats.messages import NatsMessage
+from watcher_sync.transports.nats.api import JetStreamAnswer
+from watcher_sync.transports.nats.connection import NatsConnection, describe
+from watcher_sync.transports.nats.messages import NatsMessage
 
 FENCE_HEADER: Final = "Nats-Expected-Last-Sequence"
 _WRONG_SEQUENCE: Final = frozenset({10071, 10164})

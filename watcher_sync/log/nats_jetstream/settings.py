@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from oslo_config import cfg
 
-from watcher_sync.sources.nats.client_settings import CLIENT_OPTIONS, NatsClientSettings
+from watcher_sync.transports.nats.client_settings import CLIENT_OPTIONS, NatsClientSettings
 
 MODEL_SUFFIX: Final = "-model"
 """What the name of the stream with the current model has more."""

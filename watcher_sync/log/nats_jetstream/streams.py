@@ -20,7 +20,7 @@ import msgspec
 
 from watcher_sync.log.base import OutletError
 from watcher_sync.log.nats_jetstream.settings import LogStreamSpec
-from watcher_sync.sources.nats.api import (
+from watcher_sync.transports.nats.api import (
     NANOSECONDS,
     NO_STREAM,
     NOT_FOUND,

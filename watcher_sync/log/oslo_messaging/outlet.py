@@ -25,8 +25,8 @@ from watcher_sync.log.event_loop import EventLoopThread
 from watcher_sync.log.formats import CLOUDEVENTS
 from watcher_sync.log.oslo_messaging.notifications import PRIORITY, notification
 from watcher_sync.log.positions import positions_after
-from watcher_sync.sources.rabbitmq.broker import GROUP, Broker, insecure_broker, read_broker
-from watcher_sync.sources.rabbitmq.connection import (
+from watcher_sync.transports.rabbitmq.broker import GROUP, Broker, insecure_broker, read_broker
+from watcher_sync.transports.rabbitmq.connection import (
     BrokerConnection,
     Channel,
     Failure,

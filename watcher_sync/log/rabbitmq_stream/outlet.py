@@ -20,8 +20,8 @@ from watcher_sync.exceptions import ConfigError
 from watcher_sync.log.base import LogChange, LogPositions, Outlet, OutletError
 from watcher_sync.log.event_loop import EventLoopThread
 from watcher_sync.log.positions import headers_of, positions_after, positions_in
-from watcher_sync.sources.rabbitmq.broker import GROUP, insecure_broker, read_broker
-from watcher_sync.sources.rabbitmq.connection import describe, ssl_context
+from watcher_sync.transports.rabbitmq.broker import GROUP, insecure_broker, read_broker
+from watcher_sync.transports.rabbitmq.connection import describe, ssl_context
 
 if TYPE_CHECKING:
     from watcher_sync.log.rabbitmq_stream.publisher import StreamPublisher

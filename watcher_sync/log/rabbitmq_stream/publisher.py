@@ -39,7 +39,7 @@ from rstream.schema import (
 
 from watcher_sync.log.base import OutletDeposed, OutletError
 from watcher_sync.log.positions import CHANGE, PARTITION
-from watcher_sync.sources.rabbitmq.broker import Broker, BrokerHost
+from watcher_sync.transports.rabbitmq.broker import Broker, BrokerHost
 
 PUBLISHER: Final = "Watcher-Sync-Publisher"
 """Header of a mark: who made it, and with which id."""

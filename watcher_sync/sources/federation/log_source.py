@@ -14,7 +14,7 @@ from watcher_sync.sources.base import Emit
 from watcher_sync.sources.federation.log_options import LOG_OPTIONS, LogSettings
 from watcher_sync.sources.federation.region_source import RegionSource
 from watcher_sync.sources.federation.states import RegionCursor
-from watcher_sync.sources.nats.client_settings import insecure_servers, secret_files
+from watcher_sync.transports.nats.client_settings import insecure_servers, secret_files
 
 if TYPE_CHECKING:
     from watcher_sync.sources.federation.following import RegionFollower

@@ -23,9 +23,9 @@ from watcher_sync.client.log.servers import Closed, close
 from watcher_sync.exceptions import SourceError
 from watcher_sync.sources.federation.following import logger_for_debugging
 from watcher_sync.sources.federation.log_options import LogSettings
-from watcher_sync.sources.nats.api import JetStreamAnswer, JetStreamApi
-from watcher_sync.sources.nats.connection import NatsConnection, connect, describe
-from watcher_sync.sources.session import NotReady
+from watcher_sync.transports.exceptions import NotReady
+from watcher_sync.transports.nats.api import JetStreamAnswer, JetStreamApi
+from watcher_sync.transports.nats.connection import NatsConnection, connect, describe
 from watcher_sync.wire import json
 
 _TIMEOUT_SECONDS: Final = 5.0

@@ -26,12 +26,12 @@ import msgspec
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 
-from watcher_sync.sources.nats import messages
-from watcher_sync.sources.nats.connection import NatsConnection
 from watcher_sync.sources.nats.in_flight import JetStreamInFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
-from watcher_sync.sources.nats.messages import JetStreamMessage, NatsMessage
 from watcher_sync.sources.nats.settings import OPEN_REQUESTS, JetStreamSettings
+from watcher_sync.transports.nats import messages
+from watcher_sync.transports.nats.connection import NatsConnection
+from watcher_sync.transports.nats.messages import JetStreamMessage, NatsMessage
 
 HEARTBEAT_SECONDS: Final = 2.0
 """Silence after which the server sends a heartbeat for a request."""

@@ -27,9 +27,9 @@ from watcher_sync.sources.cursors import FIRST
 from watcher_sync.sources.nats.cursor import Loss, Place, Restoration, StreamCursor
 from watcher_sync.sources.nats.discards import Discards, utc
 from watcher_sync.sources.nats.in_flight import JetStreamInFlight
-from watcher_sync.sources.nats.messages import JetStreamMessage
 from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream, StreamInfo
-from watcher_sync.sources.session import NotReady
+from watcher_sync.transports.exceptions import NotReady
+from watcher_sync.transports.nats.messages import JetStreamMessage
 
 LOG = logging.getLogger(__name__)
 

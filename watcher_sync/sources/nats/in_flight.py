@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from watcher_sync.events import MAX_PORTION_BYTES, Event
 from watcher_sync.sources.nats.isolation import Key
-from watcher_sync.sources.nats.messages import ACK, JetStreamMessage, nak
+from watcher_sync.transports.nats.messages import ACK, JetStreamMessage, nak
 
 
 class JetStreamInFlight:

@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 from oslo_log import log as logging
 
-from watcher_sync.sources.nats.messages import JetStreamMessage, stored_time_of
+from watcher_sync.transports.nats.messages import JetStreamMessage, stored_time_of
 
 LOG = logging.getLogger(__name__)
 

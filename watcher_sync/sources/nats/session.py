@@ -26,16 +26,17 @@ from nats.errors import Error as NatsError
 from oslo_log import log as logging
 
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.nats.connection import NatsConnection, close, connect, describe
 from watcher_sync.sources.nats.consumer import PullConsumer
 from watcher_sync.sources.nats.history import Attachment, StreamHistory
 from watcher_sync.sources.nats.in_flight import JetStreamInFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
-from watcher_sync.sources.nats.messages import IN_PROGRESS, NAK
 from watcher_sync.sources.nats.settings import JetStreamSettings
 from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream
-from watcher_sync.sources.session import NotAnswered, NotConnected, NotReady, Session
+from watcher_sync.sources.session import NotConnected, Session
 from watcher_sync.tasks import end_tasks
+from watcher_sync.transports.exceptions import NotAnswered, NotReady
+from watcher_sync.transports.nats.connection import NatsConnection, close, connect, describe
+from watcher_sync.transports.nats.messages import IN_PROGRESS, NAK
 
 LOG = logging.getLogger(__name__)
 

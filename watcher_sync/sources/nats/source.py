@@ -23,15 +23,15 @@ from watcher_sync.events import CLOUD_EVENTS, Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import SourceState, SourceStatus
 from watcher_sync.sources.nats import settings
-from watcher_sync.sources.nats.client_settings import insecure_servers, secret_files
-from watcher_sync.sources.nats.connection import close, connect, describe
 from watcher_sync.sources.nats.cursor import StreamCursor, read_cursor, read_start
 from watcher_sync.sources.nats.history import StreamHistory
 from watcher_sync.sources.nats.in_flight import JetStreamInFlight
-from watcher_sync.sources.nats.messages import JetStreamMessage
 from watcher_sync.sources.nats.session import NatsSession, jetstream_of
 from watcher_sync.sources.nats.settings import JetStreamSettings
 from watcher_sync.sources.session_source import SessionSource
+from watcher_sync.transports.nats.client_settings import insecure_servers, secret_files
+from watcher_sync.transports.nats.connection import close, connect, describe
+from watcher_sync.transports.nats.messages import JetStreamMessage
 from watcher_sync.wire import envelopes
 
 LOG = logging.getLogger(__name__)

@@ -21,7 +21,9 @@ from typing import Any, Final
 import msgspec
 
 from watcher_sync.sources.cursors import FIRST
-from watcher_sync.sources.nats.api import (
+from watcher_sync.sources.nats.cursor import Place, read_start
+from watcher_sync.transports.exceptions import NotReady
+from watcher_sync.transports.nats.api import (
     NANOSECONDS,
     NO_STREAM,
     NOT_FOUND,
@@ -30,9 +32,7 @@ from watcher_sync.sources.nats.api import (
     JetStreamApi,
     JetStreamError,
 )
-from watcher_sync.sources.nats.connection import NatsConnection
-from watcher_sync.sources.nats.cursor import Place, read_start
-from watcher_sync.sources.session import NotReady
+from watcher_sync.transports.nats.connection import NatsConnection
 
 _NO_CONSUMER: Final = 10014
 _NO_MESSAGE: Final = 10037

@@ -20,11 +20,11 @@ from typing import Any, Final, NamedTuple
 
 from watcher_sync.backoff import Backoff
 from watcher_sync.events import Event
-from watcher_sync.sources.rabbitmq.broker import Broker
-from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, Failure, NoAnswer, describe
 from watcher_sync.sources.rabbitmq.in_flight import AckLedger, QueuedMessage, RabbitInFlight, body_of
 from watcher_sync.sources.rabbitmq.queues import Queue
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
+from watcher_sync.transports.rabbitmq.broker import Broker
+from watcher_sync.transports.rabbitmq.connection import BrokerConnection, Channel, Failure, NoAnswer, describe
 
 HELD_BYTES: Final = 67_108_864
 """Bytes of bodies that are delivered and not settled; above them nothing more is read."""

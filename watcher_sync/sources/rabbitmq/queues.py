@@ -20,9 +20,9 @@ from pika import exceptions as pika_exceptions
 
 from watcher_sync.sources.base import Gaps
 from watcher_sync.sources.notifier_options import PRIORITIES
-from watcher_sync.sources.rabbitmq.broker import Broker
-from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, is_mismatch, is_missing
 from watcher_sync.sources.rabbitmq.in_flight import AckPosition
+from watcher_sync.transports.rabbitmq.broker import Broker
+from watcher_sync.transports.rabbitmq.connection import BrokerConnection, Channel, is_mismatch, is_missing
 
 
 class UnfitQueue(Exception):

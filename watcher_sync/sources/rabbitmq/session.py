@@ -24,13 +24,14 @@ from oslo_log import log as logging
 
 from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Failure, NoAnswer, connect, describe
 from watcher_sync.sources.rabbitmq.consumer import HELD_BYTES, Consumer, QueuePoll, apply_settlements
 from watcher_sync.sources.rabbitmq.in_flight import AckLedger, RabbitInFlight
 from watcher_sync.sources.rabbitmq.queues import Queue, UnfitQueue
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
-from watcher_sync.sources.session import NotAnswered, NotConnected, NotReady, Session
+from watcher_sync.sources.session import NotConnected, Session
 from watcher_sync.tasks import end_tasks
+from watcher_sync.transports.exceptions import NotAnswered, NotReady
+from watcher_sync.transports.rabbitmq.connection import BrokerConnection, Failure, NoAnswer, connect, describe
 
 LOG = logging.getLogger(__name__)
 

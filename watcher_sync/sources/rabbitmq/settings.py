@@ -12,7 +12,7 @@ from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.notifier_options import PUBLISHER_OPTS
-from watcher_sync.sources.rabbitmq.broker import GROUP, read_broker
+from watcher_sync.transports.rabbitmq.broker import GROUP, read_broker
 from watcher_sync.wire.json import MAX_SIZE
 
 _PREFETCHED_BATCHES: Final = 12

@@ -24,7 +24,6 @@ from typing import Any, ClassVar, Final, NamedTuple
 from oslo_log import log as logging
 
 from watcher_sync.sources.cursors import FIRST
-from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, NoAnswer
 from watcher_sync.sources.rabbitmq.in_flight import AckPosition, QueuedMessage, RabbitInFlight, body_of
 from watcher_sync.sources.rabbitmq.queues import Queue
 from watcher_sync.sources.rabbitmq_stream.cursor import (
@@ -37,6 +36,7 @@ from watcher_sync.sources.rabbitmq_stream.cursor import (
     read_start,
 )
 from watcher_sync.sources.rabbitmq_stream.settings import RabbitMQStreamSettings
+from watcher_sync.transports.rabbitmq.connection import BrokerConnection, Channel, NoAnswer
 
 LOG = logging.getLogger(__name__)
 

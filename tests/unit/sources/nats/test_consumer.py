@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from watcher_sync.events import Event
-from watcher_sync.sources.nats.connection import Listen
 from watcher_sync.sources.nats.consumer import EXPIRES_SECONDS, PullConsumer
 from watcher_sync.sources.nats.in_flight import JetStreamInFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
-from watcher_sync.sources.nats.messages import ACK, NatsMessage
+from watcher_sync.transports.nats.connection import Listen
+from watcher_sync.transports.nats.messages import ACK, NatsMessage
 
 BATCH = 10
 LIMIT = 5

@@ -10,8 +10,8 @@ from watcher_sync.sources.base import Gaps
 from watcher_sync.sources.nats.cursor import Place, Restoration, StreamCursor, read_cursor, read_start
 from watcher_sync.sources.nats.discards import REPORT_INTERVAL_SECONDS, Discards
 from watcher_sync.sources.nats.history import StreamHistory
-from watcher_sync.sources.nats.messages import JetStreamMessage, NatsMessage, read
 from watcher_sync.sources.nats.stream import ConsumerConfig, ConsumerHandle, StreamInfo
+from watcher_sync.transports.nats.messages import JetStreamMessage, NatsMessage, read
 
 CREATED = 1_772_000_000_000_000
 SECOND = 1_000_000_000

@@ -9,9 +9,9 @@ import pytest
 
 from watcher_sync.events import Event
 from watcher_sync.sources.nats.in_flight import JetStreamInFlight
-from watcher_sync.sources.nats.messages import ACK, NAK, JetStreamMessage, NatsMessage
 from watcher_sync.sources.nats.stream import covers, microseconds, nanoseconds
-from watcher_sync.sources.session import NotReady
+from watcher_sync.transports.exceptions import NotReady
+from watcher_sync.transports.nats.messages import ACK, NAK, JetStreamMessage, NatsMessage
 
 
 def message(sequence: int, reply: str, deliveries: int = 1) -> JetStreamMessage:

@@ -18,8 +18,8 @@ import pika
 from pika import exceptions as pika_exceptions
 from pika.adapters.asyncio_connection import AsyncioConnection
 
-from watcher_sync.sources.addresses import addresses_of
-from watcher_sync.sources.rabbitmq.broker import Broker, BrokerHost
+from watcher_sync.transports.addresses import addresses_of
+from watcher_sync.transports.rabbitmq.broker import Broker, BrokerHost
 
 CONNECT_TIMEOUT_SECONDS: Final = 3.0
 _LOGIN_TIMEOUT_SECONDS: Final = 6.0

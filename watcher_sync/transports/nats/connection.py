@@ -21,9 +21,9 @@ from nats.aio.subscription import Subscription
 from nats.errors import ConnectionClosedError
 from nats.errors import Error as NatsError
 
-from watcher_sync.sources.addresses import addresses_of
-from watcher_sync.sources.nats.client_settings import CONNECT_TIMEOUT_SECONDS, DEFAULT_PORT, NatsClientSettings
-from watcher_sync.sources.nats.messages import NatsMessage
+from watcher_sync.transports.addresses import addresses_of
+from watcher_sync.transports.nats.client_settings import CONNECT_TIMEOUT_SECONDS, DEFAULT_PORT, NatsClientSettings
+from watcher_sync.transports.nats.messages import NatsMessage
 
 _CLOSE_TIMEOUT_SECONDS: Final = 1.0
 

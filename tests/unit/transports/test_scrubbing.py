@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher_sync.sources.scrubbing import without_secrets
+from watcher_sync.transports.scrubbing import without_secrets
 
 PASSWORDS = st.text(min_size=1, max_size=20) | st.text("ab/@:%?#,+ ", min_size=1, max_size=12)
 

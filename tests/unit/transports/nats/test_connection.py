@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from watcher_sync.sources.nats.connection import NatsConnection
+from watcher_sync.transports.nats.connection import NatsConnection
 
 
 class Wire:

@@ -20,7 +20,7 @@ from watcher_sync.conf.findings import is_local, place
 from watcher_sync.conf.private import read_privately
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.plugins import register_options
-from watcher_sync.sources.scrubbing import without_secrets
+from watcher_sync.transports.scrubbing import without_secrets
 
 GROUP: Final = "oslo_messaging_rabbit"
 

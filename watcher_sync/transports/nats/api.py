@@ -13,8 +13,8 @@ from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 
 from watcher_sync.decoding import UNDECODABLE
-from watcher_sync.sources.nats.connection import NatsConnection
-from watcher_sync.sources.session import NotAnswered, NotReady
+from watcher_sync.transports.exceptions import NotAnswered, NotReady
+from watcher_sync.transports.nats.connection import NatsConnection
 
 NANOSECONDS: Final = 1_000_000_000
 """JetStream's requests and answers have durations in nanoseconds."""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watcher_sync.client.log.consumer import _numbers_of
-from watcher_sync.sources.nats.messages import NatsMessage, pending_of, read, stored_time_of
+from watcher_sync.transports.nats.messages import NatsMessage, pending_of, read, stored_time_of
 
 numbers = st.integers(0, 2**64 - 1)
 
