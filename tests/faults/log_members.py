@@ -28,9 +28,9 @@ from watcher_sync.client.log import LogReader
 from watcher_sync.client.log.messages import SNAPSHOT_BEGIN, SNAPSHOT_END
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import DatabaseUnavailable, HistoryChanged
+from watcher_sync.extensions.federation.source.log_options import LOG_OPTIONS, LogSettings
+from watcher_sync.extensions.federation.source.region_log import RegionLog, follow_log
 from watcher_sync.model.changes import Change, Delete, Upsert
-from watcher_sync.sources.federation.log_options import LOG_OPTIONS, LogSettings
-from watcher_sync.sources.federation.region_log import RegionLog, follow_log
 from watcher_sync.testing.kinds import builtin_kinds
 
 KIND = "service_type_instance"

@@ -24,10 +24,10 @@ from watcher_sync.client.watch.refresher import expiry
 from watcher_sync.client.watch.sequences import LOST
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.extensions.federation.source.region import _decoded
 from watcher_sync.log.nats_jetstream.publisher import _why_refused
 from watcher_sync.reconcile.capacity.kubernetes import KubernetesProvider
 from watcher_sync.reconcile.capacity_provider import CapacityError
-from watcher_sync.sources.federation.region import _decoded
 from watcher_sync.transports.exceptions import NotReady
 from watcher_sync.transports.nats.api import JetStreamAnswer, JetStreamApi
 from watcher_sync.transports.nats.messages import NatsMessage

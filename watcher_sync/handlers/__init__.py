@@ -3,7 +3,6 @@
 
 ``base``        the base class of handlers
 ``dcm``         CloudEvents of DCM become service type instances and providers
-``federation``  entities of another watcher_sync become entities of a site
 ``kubernetes``  watch events of Kubernetes become clusters, workloads and pods
 ``nova``        versioned notifications of Nova become compute nodes, instances and aggregates
 ``sortable``    times and ids as text that sorts like them, for versions

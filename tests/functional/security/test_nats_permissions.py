@@ -22,9 +22,9 @@ from tests.services.servers import Server, nats_forms, private_nats
 from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 from watcher_sync.client.log import LogReader
 from watcher_sync.conf import opts
-from watcher_sync.sources.federation.listing import list_ids
-from watcher_sync.sources.federation.log_options import LOG_OPTIONS
-from watcher_sync.sources.federation.log_source import FederationLogSource
+from watcher_sync.extensions.federation.source.listing import list_ids
+from watcher_sync.extensions.federation.source.log_options import LOG_OPTIONS
+from watcher_sync.extensions.federation.source.log_source import FederationLogSource
 
 LOG_FILE = FILE.with_name("nats-server-log.conf")
 LOG = f"watcher-sync-{PARTITION}"

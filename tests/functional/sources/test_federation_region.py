@@ -20,9 +20,9 @@ from watcher_sync.client import Gone
 from watcher_sync.client.errors import OversizedAnswer
 from watcher_sync.cmd.api_server import listen
 from watcher_sync.conf import opts
+from watcher_sync.extensions.federation.source.options import OPTIONS, read_settings
+from watcher_sync.extensions.federation.source.region import Region
 from watcher_sync.model.changes import Upsert, Version
-from watcher_sync.sources.federation.options import OPTIONS, read_settings
-from watcher_sync.sources.federation.region import Region
 from watcher_sync.testing.kinds import builtin_kinds
 
 COUNT = 2_203

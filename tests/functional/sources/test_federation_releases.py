@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
-from watcher_sync.handlers.federation.naming import led
+from watcher_sync.extensions.federation.handler.naming import led
 from watcher_sync.model.changes import Upsert, Version
 
 pytestmark = [pytest.mark.rare, pytest.mark.timeout(300)]

@@ -26,7 +26,7 @@ from tests.simulated import nova
 from tests.waiting import wait_until
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
-from watcher_sync.sources.federation.states import RegionCursor, read_cursor
+from watcher_sync.extensions.federation.source.states import RegionCursor, read_cursor
 from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.writing.journal import read_since
 

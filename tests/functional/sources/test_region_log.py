@@ -17,7 +17,7 @@ from oslo_config import cfg
 
 from tests.functional.client.published_log import PublishedLog, published_log, writing
 from tests.services.ensure import url_of
-from tests.unit.sources.federation.odd_messages import WORST
+from tests.unit.extensions.federation.source.odd_messages import WORST
 from tests.waiting import deadline, eventually, wait_until
 from watcher_sync.client.log import follower
 from watcher_sync.client.log.consumer import LogLost
@@ -25,11 +25,11 @@ from watcher_sync.client.log.current_model import CurrentModel, find_model
 from watcher_sync.conf import opts
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, SourceError
+from watcher_sync.extensions.federation.source.listing import list_ids
+from watcher_sync.extensions.federation.source.log_options import LOG_OPTIONS
+from watcher_sync.extensions.federation.source.log_source import FederationLogSource
+from watcher_sync.extensions.federation.source.states import read_cursor
 from watcher_sync.log import base, formats
-from watcher_sync.sources.federation.listing import list_ids
-from watcher_sync.sources.federation.log_options import LOG_OPTIONS
-from watcher_sync.sources.federation.log_source import FederationLogSource
-from watcher_sync.sources.federation.states import read_cursor
 
 KINDS = ("aggregate", "instance")
 

@@ -14,7 +14,7 @@ from watcher_sync.assembly.sources import digest_of_fields, source_makers, sourc
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
-from watcher_sync.handlers.federation.handler import FederationHandler
+from watcher_sync.extensions.federation.handler.handler import FederationHandler
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.storage.writing.store import Store

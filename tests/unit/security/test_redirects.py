@@ -20,11 +20,11 @@ from tests.waiting import deadline
 from watcher_sync.assembly import process
 from watcher_sync.client import Client, ClientError, NotConfigured
 from watcher_sync.client.watch import HarvestRefused, RestHarvester
+from watcher_sync.extensions.federation.source.options import OPTIONS, read_settings
+from watcher_sync.extensions.federation.source.region import Region
 from watcher_sync.reconcile.openstack import OpenStackCloud
 from watcher_sync.reconcile.openstack_errors import CloudError
 from watcher_sync.reconcile.openstack_transport import require_same_host
-from watcher_sync.sources.federation.options import OPTIONS, read_settings
-from watcher_sync.sources.federation.region import Region
 
 STATUSES = ["301 Moved Permanently", "302 Found", "303 See Other", "307 Temporary Redirect", "308 Permanent Redirect"]
 

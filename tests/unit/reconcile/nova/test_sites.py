@@ -9,7 +9,7 @@ from tests.nova_sites import NovaSite
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.handlers.federation.handler import FederationHandler
+from watcher_sync.extensions.federation.handler.handler import FederationHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
 
 

@@ -14,7 +14,7 @@ from oslo_config import cfg
 
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import SourceError
-from watcher_sync.sources.federation.options import OPTIONS, read_settings
+from watcher_sync.extensions.federation.source.options import OPTIONS, read_settings
 
 
 class Listing(msgspec.Struct):
@@ -40,8 +40,8 @@ def list_ids(conf: cfg.ConfigOpts, source: str, kinds: Collection[str], deadline
     """
     group = conf[f"source_{source}"]
     if group.driver == "federation_log":
-        from watcher_sync.sources.federation.log_options import LOG_OPTIONS, LogSettings
-        from watcher_sync.sources.federation.region_log import list_log
+        from watcher_sync.extensions.federation.source.log_options import LOG_OPTIONS, LogSettings
+        from watcher_sync.extensions.federation.source.region_log import list_log
 
         opts.register_source(conf, source, LOG_OPTIONS)
         ids, seq, message = list_log(LogSettings(source, group), kinds, deadline)
@@ -49,7 +49,7 @@ def list_ids(conf: cfg.ConfigOpts, source: str, kinds: Collection[str], deadline
     opts.register_source(conf, source, OPTIONS)
     # Imported here: the client loads for long, and most processes only read the options.
     from watcher_sync.client import ClientError
-    from watcher_sync.sources.federation.region import Region
+    from watcher_sync.extensions.federation.source.region import Region
 
     listing = Listing(requests=1)
     try:

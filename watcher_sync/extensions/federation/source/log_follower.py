@@ -21,11 +21,11 @@ from watcher_sync.client.log.consumer import LogLost
 from watcher_sync.client.log.messages import SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, PublishedChange, UnknownMessage
 from watcher_sync.client.log.received import ModelEnds, Received
 from watcher_sync.events import Event
+from watcher_sync.extensions.federation.source.following import DeleteGuard, RegionFollower
+from watcher_sync.extensions.federation.source.log_options import LogSettings
+from watcher_sync.extensions.federation.source.region_log import RegionLog, follow_log
+from watcher_sync.extensions.federation.source.states import EPOCH_OF_LOG, RegionCursor, RegionDocument
 from watcher_sync.sources.base import Emit, IntakeClosed
-from watcher_sync.sources.federation.following import DeleteGuard, RegionFollower
-from watcher_sync.sources.federation.log_options import LogSettings
-from watcher_sync.sources.federation.region_log import RegionLog, follow_log
-from watcher_sync.sources.federation.states import EPOCH_OF_LOG, RegionCursor, RegionDocument
 
 LOG = logging.getLogger(__name__)
 

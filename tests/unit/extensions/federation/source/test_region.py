@@ -11,8 +11,8 @@ import pytest
 from tests.waiting import deadline
 from watcher_sync.client import Conflict, Forbidden, NotFound
 from watcher_sync.client.errors import ProblemError
-from watcher_sync.sources.federation.options import RegionSettings
-from watcher_sync.sources.federation.region import Region
+from watcher_sync.extensions.federation.source.options import RegionSettings
+from watcher_sync.extensions.federation.source.region import Region
 
 
 class _Topics:

@@ -21,13 +21,13 @@ from watcher_sync.client import BadRequest, ClientError, Gone, Unreachable
 from watcher_sync.client.models import Source
 from watcher_sync.client.watch import EventType, Unauthenticated, WatchError, WatchEvent
 from watcher_sync.events import Event
+from watcher_sync.extensions.federation.source import follower, following
+from watcher_sync.extensions.federation.source.follower import DeleteGuard, Follower
+from watcher_sync.extensions.federation.source.loops import loop_of
+from watcher_sync.extensions.federation.source.options import RegionSettings
+from watcher_sync.extensions.federation.source.region import RegionChanges, RegionDeletion, RegionPage
+from watcher_sync.extensions.federation.source.states import RegionDocument, is_loop, read_cursor
 from watcher_sync.sources.base import SourceState, SourceStatus, StateLog
-from watcher_sync.sources.federation import follower, following
-from watcher_sync.sources.federation.follower import DeleteGuard, Follower
-from watcher_sync.sources.federation.loops import loop_of
-from watcher_sync.sources.federation.options import RegionSettings
-from watcher_sync.sources.federation.region import RegionChanges, RegionDeletion, RegionPage
-from watcher_sync.sources.federation.states import RegionDocument, is_loop, read_cursor
 from watcher_sync.wire.watch import events_pb2
 
 LINK = "/management/v1alpha1/watchtopics/federation"

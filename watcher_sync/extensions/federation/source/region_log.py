@@ -21,8 +21,8 @@ from watcher_sync.client.log.messages import SNAPSHOT_BEGIN, SNAPSHOT_END, Publi
 from watcher_sync.client.log.received import ModelBegins, ModelEnds, Received
 from watcher_sync.client.log.servers import Closed, close
 from watcher_sync.exceptions import SourceError
-from watcher_sync.sources.federation.following import logger_for_debugging
-from watcher_sync.sources.federation.log_options import LogSettings
+from watcher_sync.extensions.federation.source.following import logger_for_debugging
+from watcher_sync.extensions.federation.source.log_options import LogSettings
 from watcher_sync.transports.exceptions import NotReady
 from watcher_sync.transports.nats.api import JetStreamAnswer, JetStreamApi
 from watcher_sync.transports.nats.connection import NatsConnection, connect, describe

@@ -13,21 +13,21 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oslo_config import cfg
 
-from tests.unit.handlers.test_federation import DISPATCHER, KINDS
-from tests.unit.sources.federation.odd_messages import EPOCH, ODD, WORST, message, nested
+from tests.unit.extensions.federation.handler.test_handler import DISPATCHER, KINDS
+from tests.unit.extensions.federation.source.odd_messages import EPOCH, ODD, WORST, message, nested
 from watcher_sync.client.log import LogReading, UnknownMessage
 from watcher_sync.client.log.messages import decoded
 from watcher_sync.client.log.received import LogMessage, ModelBegins, ModelEnds, Received
 from watcher_sync.conf import opts
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.extensions.federation.source.following import DeleteGuard
+from watcher_sync.extensions.federation.source.log_follower import RegionLogFollower
+from watcher_sync.extensions.federation.source.log_options import LOG_OPTIONS, LogSettings
+from watcher_sync.extensions.federation.source.states import RegionCursor, read_cursor
 from watcher_sync.log import base, formats
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.sources.federation.following import DeleteGuard
-from watcher_sync.sources.federation.log_follower import RegionLogFollower
-from watcher_sync.sources.federation.log_options import LOG_OPTIONS, LogSettings
-from watcher_sync.sources.federation.states import RegionCursor, read_cursor
 
 BEGIN: Final = ModelBegins(message(base.SNAPSHOT_BEGIN), "no_position", 1)
 DEEP: Final = message(metadata="deep").replace(b'"deep"', nested(101))

@@ -20,13 +20,13 @@ from watcher_sync.conf import opts
 from watcher_sync.engine.source_reporter import SourceReporter
 from watcher_sync.engine.supervision import Supervisor
 from watcher_sync.exceptions import ReconcileError, SourceError
+from watcher_sync.extensions.federation.reconcile import FederationReconciler
+from watcher_sync.extensions.federation.source.listing import Listing
+from watcher_sync.extensions.federation.source.states import RegionCursor
 from watcher_sync.model.changes import Upsert, Version
 from watcher_sync.reconcile.base import Report
-from watcher_sync.reconcile.federation import FederationReconciler
 from watcher_sync.reconcile.scheduling import Reconciliation
 from watcher_sync.sources.base import Source
-from watcher_sync.sources.federation.listing import Listing
-from watcher_sync.sources.federation.states import RegionCursor
 from watcher_sync.storage.drifts import list_drifts
 from watcher_sync.storage.writing.source_cursors import write_cursor
 

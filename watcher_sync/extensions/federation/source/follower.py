@@ -33,17 +33,17 @@ from watcher_sync.client.watch import (
     WatchManager,
 )
 from watcher_sync.events import Event
-from watcher_sync.sources.base import Emit, IntakeClosed, SourceState
-from watcher_sync.sources.federation.following import (
+from watcher_sync.extensions.federation.source.following import (
     FIRST_PAUSE_SECONDS,
     DeleteGuard,
     RegionFollower,
     logger_for_debugging,
 )
-from watcher_sync.sources.federation.loops import RefusedLoops
-from watcher_sync.sources.federation.options import RegionSettings
-from watcher_sync.sources.federation.region import Region, RegionChanges, RegionPage
-from watcher_sync.sources.federation.states import RegionCursor, decode_document
+from watcher_sync.extensions.federation.source.loops import RefusedLoops
+from watcher_sync.extensions.federation.source.options import RegionSettings
+from watcher_sync.extensions.federation.source.region import Region, RegionChanges, RegionPage
+from watcher_sync.extensions.federation.source.states import RegionCursor, decode_document
+from watcher_sync.sources.base import Emit, IntakeClosed, SourceState
 
 LOG = logging.getLogger(__name__)
 

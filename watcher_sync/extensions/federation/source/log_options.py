@@ -7,7 +7,7 @@ from typing import Final
 
 from oslo_config import cfg
 
-from watcher_sync.sources.federation.options import SITE_OPTIONS, read_site
+from watcher_sync.extensions.federation.source.options import SITE_OPTIONS, read_site
 from watcher_sync.transports.nats.client_settings import CLIENT_OPTIONS, NatsClientSettings
 
 LOG_OPTIONS: Final[list[cfg.Opt]] = [

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import KNOWN_BEFORE, Event
 from watcher_sync.exceptions import InvalidEvent
-from watcher_sync.handlers.federation.handler import FederationHandler
-from watcher_sync.handlers.federation.naming import led, prefix_references, references
+from watcher_sync.extensions.federation.handler.handler import FederationHandler
+from watcher_sync.extensions.federation.handler.naming import led, prefix_references, references
 from watcher_sync.model.changes import Delete, Outcome, Upsert, Version
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.model import Model, Snapshot

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.handlers.test_federation import Player, Region, histories, logged, shown
+from tests.unit.extensions.federation.handler.test_handler import Player, Region, histories, logged, shown
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Change, Delete, Upsert, Version
 from watcher_sync.model.transaction import Transaction

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from oslo_config import cfg
 
+from watcher_sync.extensions.federation.source.log_options import LOG_OPTIONS, LogSettings
+from watcher_sync.extensions.federation.source.region_source import RegionSource
+from watcher_sync.extensions.federation.source.states import RegionCursor
 from watcher_sync.sources.base import Emit
-from watcher_sync.sources.federation.log_options import LOG_OPTIONS, LogSettings
-from watcher_sync.sources.federation.region_source import RegionSource
-from watcher_sync.sources.federation.states import RegionCursor
 from watcher_sync.transports.nats.client_settings import insecure_servers, secret_files
 
 if TYPE_CHECKING:
-    from watcher_sync.sources.federation.following import RegionFollower
+    from watcher_sync.extensions.federation.source.following import RegionFollower
 
 
 class FederationLogSource(RegionSource):
@@ -35,12 +35,12 @@ class FederationLogSource(RegionSource):
     def make_follower(self, emit: Emit, cursor: RegionCursor) -> RegionFollower:
         """What follows the region from a position."""
         # Imported here: most processes only read the options.
-        from watcher_sync.sources.federation.log_follower import RegionLogFollower
+        from watcher_sync.extensions.federation.source.log_follower import RegionLogFollower
 
         return RegionLogFollower(self.settings, emit, cursor, self.conf.reconcile, self.stored_kinds)
 
     def probe(self) -> None:
         """Ask for the streams of the log."""
-        from watcher_sync.sources.federation.region_log import probe_log
+        from watcher_sync.extensions.federation.source.region_log import probe_log
 
         probe_log(self.settings)

@@ -19,8 +19,8 @@ from watcher_sync.client import Client, Conflict, Forbidden, NotFound, Unexpecte
 from watcher_sync.client.errors import OversizedAnswer
 from watcher_sync.client.transport import SuccessResponse, Transport
 from watcher_sync.decoding import UNDECODABLE
-from watcher_sync.sources.federation.options import RegionSettings
-from watcher_sync.sources.federation.states import RegionDocument, decode_document
+from watcher_sync.extensions.federation.source.options import RegionSettings
+from watcher_sync.extensions.federation.source.states import RegionDocument, decode_document
 from watcher_sync.wire.limits import is_epoch
 from watcher_sync.wire.watch.topic_links import self_link
 

@@ -5,7 +5,7 @@ The origin is the site. The type is ``federation.<kind>.changed``, ``.deleted`` 
 ``position`` of an event: a :class:`RegionCursor` up to which the region is known.
 
 A region whose database went back in time has another epoch. The source counts the epochs that it has seen. Versions of
-a later epoch are newer than all of an earlier one (:mod:`watcher_sync.handlers.federation.naming`).
+a later epoch are newer than all of an earlier one (:mod:`watcher_sync.extensions.federation.handler.naming`).
 
 Pure; for any thread.
 """
@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from watcher_sync.events import Event
-from watcher_sync.sources.federation.options import Site
+from watcher_sync.extensions.federation.source.options import Site
 from watcher_sync.wire.limits import is_epoch
 
 _SEPARATOR = "@"

@@ -9,14 +9,14 @@ import logging
 import msgspec
 import pytest
 
-from tests.unit.sources.federation.test_follower import SETTINGS, FakeRegion, Following
+from tests.unit.extensions.federation.source.test_follower import SETTINGS, FakeRegion, Following
 from tests.waiting import wait_until
 from watcher_sync.client import Forbidden, Unreachable
 from watcher_sync.client.models import Source
+from watcher_sync.extensions.federation.source import loops
+from watcher_sync.extensions.federation.source.follower import Follower
+from watcher_sync.extensions.federation.source.loops import RefusedLoops, loop_of, refused_loops
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.federation import loops
-from watcher_sync.sources.federation.follower import Follower
-from watcher_sync.sources.federation.loops import RefusedLoops, loop_of, refused_loops
 
 GLOBAL = msgspec.structs.replace(SETTINGS, source="up", site="global")
 """Of the installation north, which follows the installation global."""

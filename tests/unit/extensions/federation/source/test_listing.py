@@ -13,11 +13,11 @@ from oslo_config import cfg
 from watcher_sync.client import ClientError
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import SourceError
-from watcher_sync.sources.federation import region
-from watcher_sync.sources.federation.listing import list_ids
-from watcher_sync.sources.federation.region import RegionPage
-from watcher_sync.sources.federation.region_source import followed_sites
-from watcher_sync.sources.federation.states import decode_document
+from watcher_sync.extensions.federation.source import region
+from watcher_sync.extensions.federation.source.listing import list_ids
+from watcher_sync.extensions.federation.source.region import RegionPage
+from watcher_sync.extensions.federation.source.region_source import followed_sites
+from watcher_sync.extensions.federation.source.states import decode_document
 
 LISTS = {"/v1/instances": [["a", "b"], ["c"]], "/v1/pods": [[]], "/v1/workloads": [["w"]]}
 """Path -> the ids of each page."""

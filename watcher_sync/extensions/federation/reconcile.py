@@ -23,16 +23,16 @@ from oslo_config import cfg
 from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ReconcileError, SourceError
-from watcher_sync.handlers.federation.handler import deletion_of, is_of_earlier_epoch
+from watcher_sync.extensions.federation.handler.handler import deletion_of, is_of_earlier_epoch
+from watcher_sync.extensions.federation.source.listing import Listing, list_ids
+from watcher_sync.extensions.federation.source.region_source import followed_sites
+from watcher_sync.extensions.federation.source.states import is_loop, read_cursor
 from watcher_sync.model.changes import Change, Outcome
 from watcher_sync.model.delete_guard import refuses_deletes
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.scopes import prefix_of
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Reconciler, Report
-from watcher_sync.sources.federation.listing import Listing, list_ids
-from watcher_sync.sources.federation.region_source import followed_sites
-from watcher_sync.sources.federation.states import is_loop, read_cursor
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.source_status import record_full_sync

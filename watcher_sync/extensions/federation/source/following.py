@@ -16,10 +16,10 @@ from oslo_log import log as logging
 
 from watcher_sync.backoff import Backoff
 from watcher_sync.events import Event, portions
+from watcher_sync.extensions.federation.source.loops import loop_of
+from watcher_sync.extensions.federation.source.options import Site
+from watcher_sync.extensions.federation.source.states import EventMaker, RegionCursor, is_loop
 from watcher_sync.sources.base import Emit, IntakeClosed, SourceState
-from watcher_sync.sources.federation.loops import loop_of
-from watcher_sync.sources.federation.options import Site
-from watcher_sync.sources.federation.states import EventMaker, RegionCursor, is_loop
 
 LOG = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 """The states, deletions and listings of a region become changes of entities with the site's prefix.
 
 A state is a whole entity with the versions of the region, so the ordering guard decides as the region did. The number
-of the region's epoch leads them (:mod:`~watcher_sync.handlers.federation.naming`).
+of the region's epoch leads them (:mod:`~watcher_sync.extensions.federation.handler.naming`).
 
 A first state replaces what this installation made under the id.
 
@@ -27,14 +27,14 @@ from oslo_log import log as logging
 
 from watcher_sync.events import KNOWN_BEFORE, NATIVE, Event
 from watcher_sync.exceptions import InvalidEvent
-from watcher_sync.handlers.base import Handler
-from watcher_sync.handlers.federation.naming import (
+from watcher_sync.extensions.federation.handler.naming import (
     MAX_EPOCHS,
     first_version,
     led,
     number_of,
     prefix_references,
 )
+from watcher_sync.handlers.base import Handler
 from watcher_sync.model.changes import NEVER, Change, Delete, Doubtful, Upsert, Version
 from watcher_sync.model.delete_guard import refuses_deletes
 from watcher_sync.model.kinds import Entity, Kind

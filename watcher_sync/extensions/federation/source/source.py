@@ -14,13 +14,13 @@ from oslo_config import cfg
 
 from watcher_sync.conf.findings import NamedFile, host_in, is_local, is_remote_http, place
 from watcher_sync.exceptions import SourceError
+from watcher_sync.extensions.federation.source.options import OPTIONS, read_settings
+from watcher_sync.extensions.federation.source.region_source import RegionSource
+from watcher_sync.extensions.federation.source.states import RegionCursor
 from watcher_sync.sources.base import Emit
-from watcher_sync.sources.federation.options import OPTIONS, read_settings
-from watcher_sync.sources.federation.region_source import RegionSource
-from watcher_sync.sources.federation.states import RegionCursor
 
 if TYPE_CHECKING:
-    from watcher_sync.sources.federation.following import RegionFollower
+    from watcher_sync.extensions.federation.source.following import RegionFollower
 
 
 class FederationSource(RegionSource):
@@ -57,15 +57,15 @@ class FederationSource(RegionSource):
     def make_follower(self, emit: Emit, cursor: RegionCursor) -> RegionFollower:
         """What follows the region from a position."""
         # Imported here: gRPC loads for long, and most processes only read the options.
-        from watcher_sync.sources.federation.follower import Follower
-        from watcher_sync.sources.federation.region import Region
+        from watcher_sync.extensions.federation.source.follower import Follower
+        from watcher_sync.extensions.federation.source.region import Region
 
         return Follower(self.settings, Region(self.settings, self.group), emit, cursor, self.conf.reconcile)
 
     def probe(self) -> None:
         """Read the kinds of the region."""
         from watcher_sync.client import ClientError
-        from watcher_sync.sources.federation.region import Region
+        from watcher_sync.extensions.federation.source.region import Region
 
         try:
             Region(self.settings, self.group).kinds()

@@ -6,8 +6,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from watcher_sync.sources.federation.options import Site
-from watcher_sync.sources.federation.states import EventMaker, RegionDocument
+from watcher_sync.extensions.federation.source.options import Site
+from watcher_sync.extensions.federation.source.states import EventMaker, RegionDocument
 
 
 class Numbered(msgspec.Struct):

@@ -22,12 +22,12 @@ from oslo_config import cfg
 from watcher_sync.conf import opts
 from watcher_sync.events import NATIVE, Event
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.extensions.federation.source.options import DRIVERS, SITE_OPTIONS, Site, read_site
+from watcher_sync.extensions.federation.source.states import RegionCursor, read_cursor
 from watcher_sync.sources.base import Emit, Source, SourceState, SourceStatus
-from watcher_sync.sources.federation.options import DRIVERS, SITE_OPTIONS, Site, read_site
-from watcher_sync.sources.federation.states import RegionCursor, read_cursor
 
 if TYPE_CHECKING:
-    from watcher_sync.sources.federation.following import RegionFollower
+    from watcher_sync.extensions.federation.source.following import RegionFollower
 
 _STOP_TIMEOUT_SECONDS: Final = 5.0
 _FORM_OF_VERSIONS: Final = "2"

@@ -19,9 +19,9 @@ from oslo_log import log as logging
 
 from watcher_sync.client import ClientError, Forbidden
 from watcher_sync.client.models import Source
+from watcher_sync.extensions.federation.source.options import RegionSettings
+from watcher_sync.extensions.federation.source.region import Region
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.federation.options import RegionSettings
-from watcher_sync.sources.federation.region import Region
 
 LOG = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _FOLLOWING: Final = (SourceState.CONNECTED.value, SourceState.DISCONNECTED.value
 def loop_of(site: str, entity_id: str) -> str:
     """The sites of a loop, each of which follows the next one.
 
-    :param entity_id: shows the loop; see :func:`~watcher_sync.sources.federation.states.is_loop`.
+    :param entity_id: shows the loop; see :func:`~watcher_sync.extensions.federation.source.states.is_loop`.
     """
     sites = entity_id.split(":")[:-1]
     return _FOLLOWS.join((site, *sites[: sites.index(site) + 1]))

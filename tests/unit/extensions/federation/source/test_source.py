@@ -16,9 +16,9 @@ from tests.waiting import deadline, wait_until
 from watcher_sync.conf import opts
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, SourceError
+from watcher_sync.extensions.federation.source.source import FederationSource
+from watcher_sync.extensions.federation.source.states import read_cursor
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.federation.source import FederationSource
-from watcher_sync.sources.federation.states import read_cursor
 
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 
