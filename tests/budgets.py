@@ -25,8 +25,8 @@ from types import FrameType
 from falcon.testing import TestClient
 
 from tests.tracing import STAGES, Call, Profiler, Site, Walk, push_each, running
+from tests.unit.extensions.webhooks.driver import Driver
 from tests.unit.watch import test_hub as hubs
-from tests.unit.webhooks.driver import Driver
 from watcher_sync.assembly.api import make_application
 from watcher_sync.model.watch.resources import Reader
 

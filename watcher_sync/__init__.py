@@ -34,7 +34,6 @@
 ``transports``  Connections to brokers that sources and outlets share
 ``vnf``         VNF instances in REST: registration, operations, sync, and the names of ETSI
 ``watch``       The watch stream: a gRPC stream of the events of a topic
-``webhooks``    Signed requests to the callback URLs of subscriptions
 ``wire``        Codecs of what other systems send and receive
 ``wsgi``        Entry points for WSGI servers
 """

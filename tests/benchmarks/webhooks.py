@@ -26,8 +26,8 @@ from tests.benchmarks.figures import Budget, Figure
 from tests.benchmarks.places import Bench, Place
 from tests.benchmarks.running import until
 from tests.functional.webhooks.subscribing import Instances, subscribe_all
-from watcher_sync.assembly.outlet import WebhookOutlet, assemble
-from watcher_sync.webhooks.secrets import SecretBox, new_key
+from watcher_sync.extensions.webhooks.assembly import WebhookOutlet, assemble
+from watcher_sync.extensions.webhooks.secrets import SecretBox, new_key
 
 _PORTS = 10
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"

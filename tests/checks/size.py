@@ -44,8 +44,6 @@ _ROOMS: Final = (
     (r"read/level_drifts\.py", "vnf"),
     (r"model/dcm\.py|handlers/dcm/.*|sources/nats/.*", "dcm"),
     (r"api/entities/(?:service_type_instances|provider_bindings)\.py", "dcm"),
-    (r"webhooks/.*|model/onap/.*|wire/(?:webhook_messages|standard_webhooks)\.py", "webhooks"),
-    (r"assembly/outlet\.py|conf/outlet_webhook\.py", "webhooks"),
     (r"watch/.*|(?:model|wire)/watch/.*|assembly/watch\.py|conf/outlet_watch\.py", "watch"),
     (r"log/.*|assembly/log\.py|conf/outlets\.py", "log"),
 )

@@ -29,6 +29,10 @@ from watcher_sync.assembly.store import open_store
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
+from watcher_sync.extensions.webhooks.rows import SubscriptionRow, WorkerWrites
+from watcher_sync.extensions.webhooks.shards import ShardLeases
+from watcher_sync.extensions.webhooks.subscriptions import Subscriptions
+from watcher_sync.extensions.webhooks.worker_rows import WebhookStore
 from watcher_sync.log import cursors
 from watcher_sync.model.changes import Change, Upsert
 from watcher_sync.model.view import View
@@ -51,10 +55,6 @@ from watcher_sync.storage.writing import source_cursors
 from watcher_sync.storage.writing.locked import lock_head
 from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.watch.topic_rows import WatchPositions, WatchTopics
-from watcher_sync.webhooks.rows import SubscriptionRow, WorkerWrites
-from watcher_sync.webhooks.shards import ShardLeases
-from watcher_sync.webhooks.subscriptions import Subscriptions
-from watcher_sync.webhooks.worker_rows import WebhookStore
 
 _SOURCE: Final = Path(watcher_sync.__file__).parent
 _HOSTS: Final = 50
@@ -311,18 +311,20 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "storage/stored/retention.py:_purge_journal": _purge,
     "storage/stored/retention.py:_purge_older": _purge,
     "storage/groups/operation_leases.py:_begin": _take_operation,
-    "webhooks/subscriptions.py:create": lambda w: _subscriptions(w).create(_subscription(str(uuid.uuid4()))),
-    "webhooks/subscriptions.py:replace": lambda w: _subscriptions(w).replace(_first(w)),
-    "webhooks/subscriptions.py:add_test": lambda w: _subscriptions(w).add_test(
+    "extensions/webhooks/subscriptions.py:create": lambda w: _subscriptions(w).create(_subscription(str(uuid.uuid4()))),
+    "extensions/webhooks/subscriptions.py:replace": lambda w: _subscriptions(w).replace(_first(w)),
+    "extensions/webhooks/subscriptions.py:add_test": lambda w: _subscriptions(w).add_test(
         _first(w).id, str(uuid.uuid4()), "application/json", b"{}"
     ),
-    "webhooks/subscriptions.py:reencrypt": lambda w: _subscriptions(w).reencrypt(lambda secret: secret + "x"),
-    "webhooks/subscriptions.py:_change": lambda w: _subscriptions(w).replay(_first(w).id, 0),
+    "extensions/webhooks/subscriptions.py:reencrypt": lambda w: _subscriptions(w).reencrypt(
+        lambda secret: secret + "x"
+    ),
+    "extensions/webhooks/subscriptions.py:_change": lambda w: _subscriptions(w).replay(_first(w).id, 0),
     "watch/topic_rows.py:create": _topics,
     "watch/topic_rows.py:delete": _topics,
     "watch/topic_rows.py:remember": _remember,
-    "webhooks/worker_rows.py:write": _webhooks,
-    "webhooks/worker_rows.py:write_epoch": _write_epoch,
+    "extensions/webhooks/worker_rows.py:write": _webhooks,
+    "extensions/webhooks/worker_rows.py:write_epoch": _write_epoch,
     "storage/writing/store.py:begin_epoch": lambda w: w.store.begin_epoch(),
     "storage/writing/store.py:renew": lambda w: w.store.reload(_other_history(w)),
     "read/journal_reader.py:_begin_again": _renew_by_tail,
@@ -330,12 +332,12 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "storage/groups/engines.py:write_engine": lambda w: engines.write_engine(w.database, _engine(w)),
     "storage/groups/engines.py:end_engine": lambda w: engines.end_engine(w.database, "x", NOW),
     "log/cursors.py:write_outlet": lambda w: cursors.write_outlet(w.database, outlet_cursor()),
-    "webhooks/worker_rows.py:purge": lambda w: WebhookStore(w.database, w.tables).purge(NOW),
-    "webhooks/shards.py:give_back": lambda w: w.shards.give_back([0]),
-    "webhooks/shards.py:leave": lambda w: w.shards.leave(),
-    "webhooks/shards.py:_increment_beat": lambda w: w.shards.beat(),
-    "webhooks/shards.py:_bury": _bury,
-    "webhooks/shards.py:_take": _bury,
+    "extensions/webhooks/worker_rows.py:purge": lambda w: WebhookStore(w.database, w.tables).purge(NOW),
+    "extensions/webhooks/shards.py:give_back": lambda w: w.shards.give_back([0]),
+    "extensions/webhooks/shards.py:leave": lambda w: w.shards.leave(),
+    "extensions/webhooks/shards.py:_increment_beat": lambda w: w.shards.beat(),
+    "extensions/webhooks/shards.py:_bury": _bury,
+    "extensions/webhooks/shards.py:_take": _bury,
 }
 
 

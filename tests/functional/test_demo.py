@@ -24,10 +24,10 @@ from tests.functional.executables import run_preloaded
 from tests.services.servers import free_port
 from tests.waiting import deadline, wait_until
 from watcher_sync.demo import nats_server
+from watcher_sync.extensions.webhooks import standard_webhooks
 from watcher_sync.testing.dcm import publisher
 from watcher_sync.testing.kubernetes import builders
 from watcher_sync.testing.nova import notifications
-from watcher_sync.wire import standard_webhooks
 
 BIN = pathlib.Path(sys.executable).parent
 SMALL = ("--plain", "--hosts", "10", "--instances", "40", "--service-instances", "20")

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from watcher_sync.wire.standard_webhooks import BadSignature, parse_secret, verify
+from watcher_sync.extensions.webhooks.standard_webhooks import BadSignature, parse_secret, verify
 
 _HOST: Final = "127.0.0.1"
 _MAX_BODY_BYTES: Final = 8_388_608

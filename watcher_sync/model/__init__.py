@@ -15,7 +15,6 @@
 ``kubernetes``       the kinds of Kubernetes
 ``loading``          loads the kinds of the installed packages
 ``model``            the replica of the tables in memory, at one journal seq, and what a batch changed
-``onap``             the status of instances in the dialect of ONAP's k8splugin
 ``overlay``          the changes of a batch to the indexes
 ``scopes``           which entities exist through one source
 ``table``            copy-on-write dictionaries and indexes for snapshots

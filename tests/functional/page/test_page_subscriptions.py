@@ -17,8 +17,8 @@ from tests.functional.page import test_page_use
 from tests.functional.page.cloud import HOSTILE, Cloud
 from tests.functional.page.looking import PHONE, WIDE, Page
 from tests.waiting import wait_until
-from watcher_sync.webhooks.rows import SubscriptionRow
-from watcher_sync.webhooks.subscriptions import Subscriptions
+from watcher_sync.extensions.webhooks.rows import SubscriptionRow
+from watcher_sync.extensions.webhooks.subscriptions import Subscriptions
 
 guarded, refused = test_page_use.guarded, test_page_use.refused
 

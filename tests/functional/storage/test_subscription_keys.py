@@ -8,9 +8,9 @@ from tests.functional.client.conftest import run
 from tests.functional.storage.conftest import opened
 from tests.functional.storage.test_subscriptions import subscription
 from tests.migrated import migrate
+from watcher_sync.extensions.webhooks.secrets import ActiveSecret, SecretBox, new_key
+from watcher_sync.extensions.webhooks.subscriptions import Subscriptions
 from watcher_sync.testing.kinds import builtin_kinds
-from watcher_sync.webhooks.secrets import ActiveSecret, SecretBox, new_key
-from watcher_sync.webhooks.subscriptions import Subscriptions
 
 SECRETS = [ActiveSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]
 

@@ -18,9 +18,16 @@ from tests.simulated import told
 from tests.waiting import deadline
 from watcher_sync.commit.batch import Batch
 from watcher_sync.exceptions import QuotaReached
-from watcher_sync.webhooks.rows import ALL_RESOURCES, DELETED, RIGHTS, SubscriptionRow, read_revision, shard_of
-from watcher_sync.webhooks.secrets import ActiveSecret, SecretBox, SecretUnreadable, new_key
-from watcher_sync.webhooks.subscriptions import SubscriptionExists, Subscriptions
+from watcher_sync.extensions.webhooks.rows import (
+    ALL_RESOURCES,
+    DELETED,
+    RIGHTS,
+    SubscriptionRow,
+    read_revision,
+    shard_of,
+)
+from watcher_sync.extensions.webhooks.secrets import ActiveSecret, SecretBox, SecretUnreadable, new_key
+from watcher_sync.extensions.webhooks.subscriptions import SubscriptionExists, Subscriptions
 
 NOW = datetime.datetime(2026, 7, 1, 12, tzinfo=datetime.UTC)
 LATER = NOW + datetime.timedelta(hours=1)

@@ -25,7 +25,7 @@ from tests.functional.engine.driving import EngineProcess, Installation
 from tests.functional.webhooks.receivers import Receiver, receiving, status
 from tests.functional.webhooks.subscribing import Instances
 from tests.waiting import deadline
-from watcher_sync.webhooks.secrets import SecretBox, new_key
+from watcher_sync.extensions.webhooks.secrets import SecretBox, new_key
 
 KEY = new_key()
 BOX = SecretBox([KEY])

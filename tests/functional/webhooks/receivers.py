@@ -15,8 +15,8 @@ import msgspec
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from tests.waiting import eventually
-from watcher_sync.webhooks.deliveries import DeliverySettings
-from watcher_sync.webhooks.sender import Sender
+from watcher_sync.extensions.webhooks.deliveries import DeliverySettings
+from watcher_sync.extensions.webhooks.sender import Sender
 
 LOOPBACK = ("127.0.0.0/8",)
 

@@ -14,12 +14,12 @@ import sqlalchemy as sa
 
 from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import told
+from watcher_sync.extensions.webhooks.rows import Progress, SubscriptionRow, next_revision, shard_of
+from watcher_sync.extensions.webhooks.secrets import ActiveSecret, SecretBox
+from watcher_sync.extensions.webhooks.subscriptions import Subscriptions
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.model import Model
 from watcher_sync.storage.writing.store import Store
-from watcher_sync.webhooks.rows import Progress, SubscriptionRow, next_revision, shard_of
-from watcher_sync.webhooks.secrets import ActiveSecret, SecretBox
-from watcher_sync.webhooks.subscriptions import Subscriptions
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)

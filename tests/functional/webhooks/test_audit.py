@@ -7,9 +7,9 @@ import datetime
 
 from tests.functional.storage.writing import commit, cycle_on, journal
 from tests.simulated import told
+from watcher_sync.extensions.webhooks.rows import StateChange
+from watcher_sync.extensions.webhooks.writer import record
 from watcher_sync.model.changes import Upsert
-from watcher_sync.webhooks.rows import StateChange
-from watcher_sync.webhooks.writer import record
 
 
 def change(instance_id):

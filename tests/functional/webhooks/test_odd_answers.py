@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.functional.webhooks.receivers import Answer, Receiver, closing, receiving, sender, status
 from tests.functional.webhooks.test_sender import BODY, HEADERS, OK, attempt_at, run_quickly, tls_pair
 from tests.waiting import eventually
-from watcher_sync.webhooks import sender as sender_module
+from watcher_sync.extensions.webhooks import sender as sender_module
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -24,8 +24,8 @@ from tests.functional.webhooks.subscribing import Instances, subscribe_all
 from tests.functional.webhooks.test_odd_answers import ODD
 from tests.services.servers import Server, free_port
 from tests.waiting import seconds_until, wait_until
-from watcher_sync.webhooks.rows import DELIVERED, SHARDS
-from watcher_sync.webhooks.subscriptions import Subscriptions
+from watcher_sync.extensions.webhooks.rows import DELIVERED, SHARDS
+from watcher_sync.extensions.webhooks.subscriptions import Subscriptions
 
 COUNT = 40
 

@@ -18,12 +18,12 @@ from tests.services.servers import Server, private_mariadb
 from tests.simulated import told
 from tests.waiting import eventually
 from watcher_sync.exceptions import RowRefused
+from watcher_sync.extensions.webhooks.rows import SUSPENDED, StateChange, WorkerWrites
+from watcher_sync.extensions.webhooks.subscriptions import Subscriptions
+from watcher_sync.extensions.webhooks.worker_rows import WebhookStore
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.schema import schema
 from watcher_sync.testing.kinds import builtin_kinds
-from watcher_sync.webhooks.rows import SUSPENDED, StateChange, WorkerWrites
-from watcher_sync.webhooks.subscriptions import Subscriptions
-from watcher_sync.webhooks.worker_rows import WebhookStore
 
 PACKET_BYTES = 524_288
 LARGE = chr(34) * 180_000

@@ -14,9 +14,9 @@ from tests.functional.webhooks.working import working
 from tests.setting_back import Backup
 from tests.waiting import eventually
 from watcher_sync.exceptions import HistoryChanged
+from watcher_sync.extensions.webhooks.subscriptions import Subscriptions
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.kinds import builtin_kinds
-from watcher_sync.webhooks.subscriptions import Subscriptions
 
 GOOD = answering(status(200))
 

@@ -31,9 +31,9 @@ from tests.functional.webhooks.receivers import (
 )
 from tests.services.servers import free_port
 from tests.waiting import deadline, eventually
-from watcher_sync.webhooks import sender as sender_module
-from watcher_sync.webhooks.deliveries import Attempt
-from watcher_sync.webhooks.hosts import HostGate
+from watcher_sync.extensions.webhooks import sender as sender_module
+from watcher_sync.extensions.webhooks.deliveries import Attempt
+from watcher_sync.extensions.webhooks.hosts import HostGate
 
 HEADERS = {"Content-Type": "application/json", "webhook-id": "msg_1"}
 BODY = b'{"a": 1}'

@@ -17,17 +17,17 @@ from tests.functional.webhooks.receivers import Answer, Receiver, answering, rec
 from tests.functional.webhooks.subscribing import Instances, subscribe
 from tests.functional.webhooks.working import CLOCK, working
 from tests.waiting import eventually
+from watcher_sync.extensions.webhooks.planner import Planner
+from watcher_sync.extensions.webhooks.replica import JournalFollower
+from watcher_sync.extensions.webhooks.rows import SHARDS
+from watcher_sync.extensions.webhooks.sender import Sender
+from watcher_sync.extensions.webhooks.session import DeliverySession
+from watcher_sync.extensions.webhooks.shards import ShardLeases
+from watcher_sync.extensions.webhooks.subscription import OlderRows
+from watcher_sync.extensions.webhooks.subscriptions import Subscriptions
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.kinds import builtin_kinds
-from watcher_sync.webhooks.planner import Planner
-from watcher_sync.webhooks.replica import JournalFollower
-from watcher_sync.webhooks.rows import SHARDS
-from watcher_sync.webhooks.sender import Sender
-from watcher_sync.webhooks.session import DeliverySession
-from watcher_sync.webhooks.shards import ShardLeases
-from watcher_sync.webhooks.subscription import OlderRows
-from watcher_sync.webhooks.subscriptions import Subscriptions
 
 GOOD = answering(status(200))
 

@@ -14,11 +14,11 @@ from tests.functional.storage.conftest import on_one_database, opened
 from tests.functional.webhooks.conftest import SetClock
 from tests.waiting import deadline
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost
+from watcher_sync.extensions.webhooks.rows import SHARDS, WorkerWrites
+from watcher_sync.extensions.webhooks.shards import ShardLeases
+from watcher_sync.extensions.webhooks.worker_rows import WebhookStore
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.kinds import builtin_kinds
-from watcher_sync.webhooks.rows import SHARDS, WorkerWrites
-from watcher_sync.webhooks.shards import ShardLeases
-from watcher_sync.webhooks.worker_rows import WebhookStore
 
 SECONDS = 10.0
 

@@ -14,9 +14,7 @@ from tests.functional.storage.writing import commit, cycle_on, rows
 from tests.functional.webhooks.subscribing import NOW, subscribe, subscription
 from tests.simulated import told
 from watcher_sync.exceptions import LeaseLost, RowRefused
-from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.storage.writing.store import Store
-from watcher_sync.webhooks.rows import (
+from watcher_sync.extensions.webhooks.rows import (
     ACTIVE,
     DELIVERED,
     PENDING,
@@ -29,9 +27,11 @@ from watcher_sync.webhooks.rows import (
     SubscriptionRow,
     WorkerWrites,
 )
-from watcher_sync.webhooks.shards import ShardLeases
-from watcher_sync.webhooks.subscriptions import Subscriptions
-from watcher_sync.webhooks.worker_rows import WebhookStore
+from watcher_sync.extensions.webhooks.shards import ShardLeases
+from watcher_sync.extensions.webhooks.subscriptions import Subscriptions
+from watcher_sync.extensions.webhooks.worker_rows import WebhookStore
+from watcher_sync.model.changes import Delete, Upsert
+from watcher_sync.storage.writing.store import Store
 
 URL = "https://receiver.example/hook"
 ATTEMPT = {"time": NOW.isoformat(), "code": 500, "detail": "HTTP 500", "seconds": 0.1}

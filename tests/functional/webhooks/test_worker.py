@@ -21,13 +21,13 @@ from tests.functional.webhooks.subscribing import Instances, subscribe
 from tests.functional.webhooks.working import CLOCK, working
 from tests.waiting import eventually
 from watcher_sync.exceptions import DatabaseUnavailable
+from watcher_sync.extensions.webhooks import writer
+from watcher_sync.extensions.webhooks.shards import ShardLeases
+from watcher_sync.extensions.webhooks.worker_rows import WebhookStore
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.database.database_time import DatabaseTime, read_clock
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.kinds import builtin_kinds
-from watcher_sync.webhooks import writer
-from watcher_sync.webhooks.shards import ShardLeases
-from watcher_sync.webhooks.worker_rows import WebhookStore
 
 
 @pytest.fixture

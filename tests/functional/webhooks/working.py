@@ -14,12 +14,12 @@ from typing import Any
 
 from tests.functional.webhooks.receivers import sender
 from tests.waiting import eventually
+from watcher_sync.extensions.webhooks.deliveries import Clock, DeliverySettings
+from watcher_sync.extensions.webhooks.secrets import SecretBox
+from watcher_sync.extensions.webhooks.shards import ShardLeases
+from watcher_sync.extensions.webhooks.worker import WebhookWorker
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
-from watcher_sync.webhooks.deliveries import Clock, DeliverySettings
-from watcher_sync.webhooks.secrets import SecretBox
-from watcher_sync.webhooks.shards import ShardLeases
-from watcher_sync.webhooks.worker import WebhookWorker
 
 CLOCK = Clock(
     now=lambda: datetime.datetime.now(datetime.UTC),

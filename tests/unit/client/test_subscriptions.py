@@ -9,12 +9,12 @@ import json
 
 import pytest
 
-from tests.unit.api.test_subscriptions import KEY, SECRET, secrets_of
 from tests.unit.api.test_vnf_instances import DEMO
+from tests.unit.extensions.webhooks.api.test_subscriptions import KEY, SECRET, secrets_of
 from watcher_sync.client import BadRequest, Conflict, Gone, InvalidId, NotFound
 from watcher_sync.client.shell import run
 from watcher_sync.client.subscriptions import new_secret
-from watcher_sync.webhooks.subscriptions import Subscriptions
+from watcher_sync.extensions.webhooks.subscriptions import Subscriptions
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from falcon.testing import TestClient
 
 from watcher_sync.cmd.outlet_services import make_monitoring
-from watcher_sync.webhooks.deliveries import Attempt
-from watcher_sync.webhooks.metrics import DeliveryStats, WebhookCollector
+from watcher_sync.extensions.webhooks.deliveries import Attempt
+from watcher_sync.extensions.webhooks.metrics import DeliveryStats, WebhookCollector
 
 
 def test_health_follows_the_worker_and_another_path_names_those_that_there_are() -> None:

@@ -14,7 +14,7 @@ import requests
 from tests.waiting import deadline
 from watcher_sync.demo.receiver import Receiver
 from watcher_sync.demo.webhooks import view_differences
-from watcher_sync.wire.standard_webhooks import headers, new_secret, parse_secret
+from watcher_sync.extensions.webhooks.standard_webhooks import headers, new_secret, parse_secret
 
 SECRET = new_secret()
 NOW = 1_780_000_000

@@ -13,10 +13,10 @@ import pytest
 import watcher_sync
 from watcher_sync.cmd.database import db_purge
 from watcher_sync.engine.retention import RetentionWorker
+from watcher_sync.extensions.webhooks.worker_rows import WebhookStore
+from watcher_sync.extensions.webhooks.writer import Purger
 from watcher_sync.storage.stored.parking import expire_parked
 from watcher_sync.storage.stored.retention import purge
-from watcher_sync.webhooks.worker_rows import WebhookStore
-from watcher_sync.webhooks.writer import Purger
 
 ROOT = Path(watcher_sync.__file__).parent
 
@@ -24,14 +24,14 @@ BY_AGE = {
     ("storage/stored/parking.py", "expire_parked"),
     ("storage/stored/retention.py", "_purge_journal"),
     ("storage/stored/retention.py", "_purge_older"),
-    ("webhooks/worker_rows.py", "purge"),
+    ("extensions/webhooks/worker_rows.py", "purge"),
 }
 """They compare the time of a row with a time."""
 
 OTHERS = {
     ("commit/entity_repair.py", "undelete"): "the entity that an operator names",
-    ("webhooks/shards.py", "_bury"): "workers without a heartbeat, by the monotonic clock",
-    ("webhooks/shards.py", "leave"): "the worker itself",
+    ("extensions/webhooks/shards.py", "_bury"): "workers without a heartbeat, by the monotonic clock",
+    ("extensions/webhooks/shards.py", "leave"): "the worker itself",
     ("reconcile/nova/writer.py", "restore"): "entities that exist",
     ("storage/drifts.py", "_replace"): "differences that are gone",
     (

@@ -6,7 +6,7 @@ from __future__ import annotations
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.webhooks.secrets import SecretBox, new_key
+from watcher_sync.extensions.webhooks.secrets import SecretBox, new_key
 
 
 def subscription(conf: cfg.ConfigOpts) -> None:
@@ -19,7 +19,7 @@ def subscription(conf: cfg.ConfigOpts) -> None:
         raise ConfigError("[outlet_webhook] secret_keys is not set")
     # Imported here: a new key needs no database.
     from watcher_sync.assembly.store import open_store
-    from watcher_sync.webhooks.subscriptions import Subscriptions
+    from watcher_sync.extensions.webhooks.subscriptions import Subscriptions
 
     store = open_store(conf)
     count = Subscriptions(store.database, store.tables).reencrypt(box.renew)

@@ -19,27 +19,26 @@ class WebhookExtension(Extension):
     """See the module."""
 
     def options(self) -> Iterable[tuple[str, Sequence[cfg.Opt]]]:
-        from watcher_sync.conf import outlet_webhook
+        from watcher_sync.extensions.webhooks import options
 
-        return [(outlet_webhook.GROUP, outlet_webhook.OPTS)]
+        return [(options.GROUP, options.OPTS)]
 
     def routes(self, api: Api) -> Iterable[Route]:
-        from watcher_sync.webhooks.api import subscriptions
+        from watcher_sync.extensions.webhooks.api import subscriptions
 
         return subscriptions.routes(api.service)
 
     def outlet_processes(self, conf: cfg.ConfigOpts) -> Iterable[OutletProcess]:
-        from watcher_sync.assembly import outlet
-        from watcher_sync.conf import outlet_webhook
+        from watcher_sync.extensions.webhooks import assembly, options
 
         return [
             OutletProcess(
                 name="watcher-sync-outlet",
                 enabled_by="[outlet_webhook] enabled",
                 workers=conf.outlet_webhook.workers if conf.outlet_webhook.enabled else 0,
-                check=outlet.check,
-                assemble=outlet.assemble,
-                section=outlet_webhook.GROUP,
+                check=assembly.check,
+                assemble=assembly.assemble,
+                section=options.GROUP,
             )
         ]
 

@@ -11,7 +11,7 @@ from oslo_config import cfg
 
 from watcher_sync.conf.findings import place
 from watcher_sync.conf.networks import Network
-from watcher_sync.conf.outlet_webhook import GROUP, parsed_networks
+from watcher_sync.extensions.webhooks.options import GROUP, parsed_networks
 
 _DANGEROUS_NETWORKS: Final = [
     (ipaddress.ip_network(network), consequence)
