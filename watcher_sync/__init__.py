@@ -19,7 +19,6 @@
 ``extension``   What an extension may bring: routes, checks, services, commands, options
 ``extensions``  The capabilities beyond the core, one folder each
 ``handlers``    The dialects: an event and a view become changes
-``log``         The journal on a log that other programs read: outlets as plugins
 ``model``       The entity kinds, the replica in memory, and the ordering guard
 ``operations``  Operation leases: one life-cycle operation or sync per entity at a time
 ``periodic``    One log line for each outage, and threads that work again and again

@@ -22,7 +22,7 @@ from tests.benchmarks.running import running_program, until
 from tests.functional.log.memory_log import NAME, Cloud, instance
 from tests.services.ensure import url_of
 from watcher_sync.client.log import LogReader
-from watcher_sync.log.cursors import PUBLISHING, read_outlet
+from watcher_sync.extensions.log.cursors import PUBLISHING, read_outlet
 
 RATE: Final = 200
 """Changes a second while the lateness is measured."""

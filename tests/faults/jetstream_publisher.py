@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from tests.functional.log.jetstream_streams import PARTITION, at, change, make_outlet, snapshot
 from tests.functional.log.publishing import publish
 from tests.waiting import deadline
-from watcher_sync.log.base import LogChange, Outlet, OutletDeposed, OutletError
+from watcher_sync.extensions.log.base import LogChange, Outlet, OutletDeposed, OutletError
 
 DEPOSED = 3
 FIRST = 1

@@ -21,7 +21,7 @@ from tests.functional.sources.jetstream import dcm_of
 from tests.services.servers import nats_programs, private_nats_cluster
 from tests.setting_back import Backup
 from tests.waiting import wait_until
-from watcher_sync.log.cursors import OutletCursor, read_outlet
+from watcher_sync.extensions.log.cursors import OutletCursor, read_outlet
 
 ROUNDS = max(3, int(os.environ.get("WATCHER_SYNC_TEST_ROUNDS", "20")) // 6)
 COMMITS = 15

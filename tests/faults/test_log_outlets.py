@@ -30,7 +30,7 @@ from tests.services.servers import Server, nats_programs, private_nats_cluster
 from tests.setting_back import Backup
 from tests.waiting import deadline, wait_until
 from watcher_sync.client.log import LogEntry, LogReader
-from watcher_sync.log.cursors import read_outlet
+from watcher_sync.extensions.log.cursors import read_outlet
 
 KILLS = int(os.environ.get("WATCHER_SYNC_TEST_ROUNDS", "20"))
 _RATE = 300

@@ -24,16 +24,16 @@ from oslo_config import cfg
 import watcher_sync
 from tests.faulty_proxy import FaultyProxy
 from tests.functional.storage.writing import commit, cycle_on
-from tests.unit.log.rows import outlet_cursor
+from tests.unit.extensions.log.rows import outlet_cursor
 from watcher_sync.assembly.store import open_store
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
+from watcher_sync.extensions.log import cursors
 from watcher_sync.extensions.webhooks.rows import SubscriptionRow, WorkerWrites
 from watcher_sync.extensions.webhooks.shards import ShardLeases
 from watcher_sync.extensions.webhooks.subscriptions import Subscriptions
 from watcher_sync.extensions.webhooks.worker_rows import WebhookStore
-from watcher_sync.log import cursors
 from watcher_sync.model.changes import Change, Upsert
 from watcher_sync.model.view import View
 from watcher_sync.model.watch.topics import WatchTopic
@@ -331,7 +331,7 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "storage/drifts.py:_forget": _heal_drifts,
     "storage/groups/engines.py:write_engine": lambda w: engines.write_engine(w.database, _engine(w)),
     "storage/groups/engines.py:end_engine": lambda w: engines.end_engine(w.database, "x", NOW),
-    "log/cursors.py:write_outlet": lambda w: cursors.write_outlet(w.database, outlet_cursor()),
+    "extensions/log/cursors.py:write_outlet": lambda w: cursors.write_outlet(w.database, outlet_cursor()),
     "extensions/webhooks/worker_rows.py:purge": lambda w: WebhookStore(w.database, w.tables).purge(NOW),
     "extensions/webhooks/shards.py:give_back": lambda w: w.shards.give_back([0]),
     "extensions/webhooks/shards.py:leave": lambda w: w.shards.leave(),

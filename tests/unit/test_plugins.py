@@ -15,16 +15,16 @@ import pytest
 from oslo_config import cfg
 from stevedore import _cache
 
-from watcher_sync.assembly import log
 from watcher_sync.assembly.process import make_conf
 from watcher_sync.assembly.sources import load_driver, source_makers
 from watcher_sync.cmd.checks.insecure_settings import find_insecure_transports
 from watcher_sync.cmd.checks.loose_files import find_loose_files
 from watcher_sync.cmd.start import accept_interrupt
 from watcher_sync.conf import opts
-from watcher_sync.conf.outlets import OUTLETS
 from watcher_sync.dispatch import Dispatcher, load_handlers
 from watcher_sync.exceptions import ConfigError, Interrupted, described, interrupts
+from watcher_sync.extensions.log import assembly as log
+from watcher_sync.extensions.log.options import OUTLETS
 from watcher_sync.plugins import load_plugins
 
 RAISED = ("SystemExit", "KeyboardInterrupt", "GeneratorExit", "AssertionError", "asyncio.CancelledError", "ValueError")
@@ -124,7 +124,7 @@ def test_a_configured_driver_that_is_not_there_is_an_error_that_names_the_reason
 
 
 WRONG_DRIVERS = """
-from watcher_sync.log.base import Outlet
+from watcher_sync.extensions.log.base import Outlet
 from watcher_sync.sources.base import Source
 
 class NoDriver:
@@ -143,7 +143,7 @@ class AbstractOutlet(Outlet):
     [
         ("source", "NoDriver", "is no subclass of watcher_sync.sources.base.Source"),
         ("source", "AbstractSource", "cannot be used: TypeError: Can't instantiate abstract class"),
-        ("outlet", "NoDriver", "is no subclass of watcher_sync.log.base.Outlet"),
+        ("outlet", "NoDriver", "is no subclass of watcher_sync.extensions.log.base.Outlet"),
         ("outlet", "AbstractOutlet", "cannot be used: TypeError: Can't instantiate abstract class"),
     ],
 )
@@ -207,7 +207,7 @@ from oslo_config import cfg
 
 from watcher_sync.conf.findings import NamedFile, place
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.log.base import Outlet
+from watcher_sync.extensions.log.base import Outlet
 from watcher_sync.sources.base import Source
 
 class Declaring:

@@ -3,7 +3,6 @@
 
 ``api``           Makes the WSGI application: routes, resources, middlewares; and lists the rules of its policy
 ``engine``        An engine with its sources and background services
-``log``           The outlets of ``watcher-sync-outlet`` that publish on a log
 ``probing``       Parts of checks: a probe with a time limit, and results
 ``process``       Start and end of every executable: threads, memory, configuration, logging, exit status
 ``reconcile``     The reconcilers, the background services that run them, and the sync on request

@@ -19,7 +19,6 @@
 ``operations``        ``[operations]``: the leases of life-cycle operations and syncs
 ``opts``              Registers all options, and lists them for oslo-config-generator
 ``outlet_watch``      ``[outlet_watch]``: the gRPC watch stream
-``outlets``           ``[outlets]`` and the options common to all outlets that publish on a log
 ``private``           The same files in a configuration of their own
 ``reconcile``         ``[reconcile]``: intervals, limits and policies of the comparison with the live systems
 ``reconcile_nova``    ``[reconcile_nova]``: the cloud that is asked

@@ -51,11 +51,11 @@ _NAMES: Final = {
         "CloudBadRequest CloudClient CloudError CloudRequestRefused OpenStackReconciler id_of pages resource"
     ),
     "watcher_sync.reconcile.capacity_provider": "CapacityError CapacityProvider HostCapacity ResourceInventory",
-    "watcher_sync.log.base": (
+    "watcher_sync.extensions.log.base": (
         "CREATED ChangeTooLarge DELETED LogChange LogPosition LogPositions Outlet OutletDeposed OutletError SNAPSHOT "
         "SNAPSHOT_BEGIN SNAPSHOT_END UPDATED"
     ),
-    "watcher_sync.log.formats": "CLOUDEVENTS CONTENT_TYPES DEBEZIUM Encode TYPE_PREFIX encoder_of type_of",
+    "watcher_sync.extensions.log.formats": "CLOUDEVENTS CONTENT_TYPES DEBEZIUM Encode TYPE_PREFIX encoder_of type_of",
 }
 
 STABLE_NAMES: Final[Mapping[str, frozenset[str]]] = {m: frozenset(names.split()) for m, names in _NAMES.items()}

@@ -17,7 +17,7 @@ from nats.js.errors import NotFoundError
 from tests.functional.sources.jetstream import Dcm, dcm_of
 from tests.waiting import deadline, wait_until
 from watcher_sync.client.log import LogEntry, LogReader
-from watcher_sync.log import base, formats
+from watcher_sync.extensions.log import base, formats
 
 PARTITION = "p1"
 TIME = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)

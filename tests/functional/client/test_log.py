@@ -26,7 +26,7 @@ from watcher_sync.client.log.current_model import CurrentModel, find_model
 from watcher_sync.client.log.follower import LogFollower
 from watcher_sync.client.log.received import ModelBegins, ModelEnds
 from watcher_sync.client.log.servers import Closed, connector
-from watcher_sync.log import base, formats
+from watcher_sync.extensions.log import base, formats
 
 PAGE = Path(__file__).parents[3] / "doc" / "source" / "user" / "log-client.rst"
 ABSENT = "nats://127.0.0.1:1"

@@ -20,7 +20,7 @@ from tests.functional.sources.test_region_log import configured as configured_so
 from tests.waiting import deadline, wait_until
 from watcher_sync.exceptions import SourceError
 from watcher_sync.extensions.federation.source.listing import list_ids
-from watcher_sync.log import cursors
+from watcher_sync.extensions.log import cursors
 from watcher_sync.storage.writing.store import Store
 
 

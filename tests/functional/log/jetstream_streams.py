@@ -16,9 +16,9 @@ from oslo_config import cfg
 from tests.functional.sources.jetstream import Dcm
 from tests.waiting import deadline
 from watcher_sync.conf import opts
-from watcher_sync.conf.outlets import OUTLETS
-from watcher_sync.log.base import SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, UPDATED, LogChange, LogPosition
-from watcher_sync.log.nats_jetstream.outlet import NatsJetStreamOutlet
+from watcher_sync.extensions.log.base import SNAPSHOT, SNAPSHOT_BEGIN, SNAPSHOT_END, UPDATED, LogChange, LogPosition
+from watcher_sync.extensions.log.nats_jetstream.outlet import NatsJetStreamOutlet
+from watcher_sync.extensions.log.options import OUTLETS
 
 PARTITION = "north"
 _TIME = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)

@@ -16,14 +16,14 @@ from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import by_facet, told
 from tests.waiting import PATIENCE_SECONDS, wait_until
 from watcher_sync.conf import opts
-from watcher_sync.conf.outlets import OUTLETS
-from watcher_sync.log import base
-from watcher_sync.log.base import ChangeTooLarge, LogChange, LogPositions, Outlet, OutletDeposed, OutletError
-from watcher_sync.log.change_log import ChangeLogs
-from watcher_sync.log.cursors import OutletCursor, read_outlet
-from watcher_sync.log.leadership import PublisherLease
-from watcher_sync.log.publisher import OutletPublisher
-from watcher_sync.log.selection import OutletSelection
+from watcher_sync.extensions.log import base
+from watcher_sync.extensions.log.base import ChangeTooLarge, LogChange, LogPositions, Outlet, OutletDeposed, OutletError
+from watcher_sync.extensions.log.change_log import ChangeLogs
+from watcher_sync.extensions.log.cursors import OutletCursor, read_outlet
+from watcher_sync.extensions.log.leadership import PublisherLease
+from watcher_sync.extensions.log.options import OUTLETS
+from watcher_sync.extensions.log.publisher import OutletPublisher
+from watcher_sync.extensions.log.selection import OutletSelection
 from watcher_sync.model.changes import Change, Delete, Upsert
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.groups.leases import EngineLease

@@ -12,8 +12,7 @@ from oslo_config import cfg
 
 from tests.waiting import deadline
 from watcher_sync.conf import opts
-from watcher_sync.conf.outlets import OUTLETS
-from watcher_sync.log.base import (
+from watcher_sync.extensions.log.base import (
     SNAPSHOT,
     SNAPSHOT_BEGIN,
     SNAPSHOT_END,
@@ -23,6 +22,7 @@ from watcher_sync.log.base import (
     LogPositions,
     Outlet,
 )
+from watcher_sync.extensions.log.options import OUTLETS
 
 OutletT = TypeVar("OutletT", bound=Outlet)
 

@@ -12,9 +12,9 @@ import pytest
 from tests.functional.storage.conftest import opened
 from tests.functional.storage.writing import commit, cycle_on, kinds, meter
 from tests.simulated import batches, cloud, nova, told
-from watcher_sync.log import change_log
-from watcher_sync.log.base import LogChange, LogPosition
-from watcher_sync.log.change_log import ChangeLog, ChangeLogs
+from watcher_sync.extensions.log import change_log
+from watcher_sync.extensions.log.base import LogChange, LogPosition
+from watcher_sync.extensions.log.change_log import ChangeLog, ChangeLogs
 from watcher_sync.model.changes import Delete
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.read.journal_reader import JournalReader

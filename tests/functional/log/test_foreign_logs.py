@@ -18,8 +18,8 @@ from tests.functional.log.memory_log import Cloud, MemoryLog, Process, cursor_of
 from tests.functional.storage.conftest import opened
 from tests.setting_back import Backup
 from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
-from watcher_sync.log import cursors
-from watcher_sync.log.base import SNAPSHOT_BEGIN
+from watcher_sync.extensions.log import cursors
+from watcher_sync.extensions.log.base import SNAPSHOT_BEGIN
 from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.writing.store import Store

@@ -25,9 +25,9 @@ from tests.functional.log.publishing import (
     snapshot,
 )
 from tests.waiting import deadline
-from watcher_sync.log.base import DELETED, OutletError
-from watcher_sync.log.kafka import topics
-from watcher_sync.log.kafka.outlet import KafkaOutlet
+from watcher_sync.extensions.log.base import DELETED, OutletError
+from watcher_sync.extensions.log.kafka import topics
+from watcher_sync.extensions.log.kafka.outlet import KafkaOutlet
 
 
 class MockCluster:

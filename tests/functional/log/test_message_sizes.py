@@ -31,13 +31,13 @@ from tests.functional.storage.conftest import opened
 from tests.services.rabbitmq import private_rabbitmq_node, private_rabbitmq_stream_node
 from tests.services.servers import nats_programs, private_nats
 from tests.waiting import wait_until
-from watcher_sync.log import cursors
-from watcher_sync.log.base import Outlet
-from watcher_sync.log.kafka.outlet import KafkaOutlet
-from watcher_sync.log.nats_jetstream.outlet import NatsJetStreamOutlet
-from watcher_sync.log.oslo_messaging.outlet import OsloMessagingOutlet
-from watcher_sync.log.publisher import OutletPublisher
-from watcher_sync.log.rabbitmq_stream.outlet import RabbitMQStreamOutlet
+from watcher_sync.extensions.log import cursors
+from watcher_sync.extensions.log.base import Outlet
+from watcher_sync.extensions.log.kafka.outlet import KafkaOutlet
+from watcher_sync.extensions.log.nats_jetstream.outlet import NatsJetStreamOutlet
+from watcher_sync.extensions.log.oslo_messaging.outlet import OsloMessagingOutlet
+from watcher_sync.extensions.log.publisher import OutletPublisher
+from watcher_sync.extensions.log.rabbitmq_stream.outlet import RabbitMQStreamOutlet
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.kinds import builtin_kinds
 
@@ -227,7 +227,9 @@ def test_a_log_that_reports_its_limit_only_by_a_refusal_does_not_stop_the_publis
 ) -> None:
     """The limit of an account is not what the server says when it greets, and a reset may be faster than the reason."""
     if not is_told:
-        monkeypatch.setattr("watcher_sync.log.nats_jetstream.publisher._TOO_LARGE", "a reason that no server says")
+        monkeypatch.setattr(
+            "watcher_sync.extensions.log.nats_jetstream.publisher._TOO_LARGE", "a reason that no server says"
+        )
     account = f"A {{ jetstream: enabled, users: [{{user: a, password: a}}], limits: {{ max_payload: {LIMIT} }} }}"
     config = f"max_payload: 8MB\naccounts {{ {account} }}\nno_auth_user: a"
     with nats_jetstream(program, config, seconds=2) as log, publishing(store, log) as publisher:

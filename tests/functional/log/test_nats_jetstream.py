@@ -12,8 +12,8 @@ from tests.functional.log.publishing import publish
 from tests.functional.sources.jetstream import Dcm, dcm_of
 from tests.services.servers import Server, nats_programs, private_nats
 from tests.waiting import deadline, wait_until
-from watcher_sync.log.base import DELETED, ChangeTooLarge, OutletDeposed, OutletError
-from watcher_sync.log.nats_jetstream.outlet import NatsJetStreamOutlet
+from watcher_sync.extensions.log.base import DELETED, ChangeTooLarge, OutletDeposed, OutletError
+from watcher_sync.extensions.log.nats_jetstream.outlet import NatsJetStreamOutlet
 
 Make = Callable[..., NatsJetStreamOutlet]
 

@@ -17,8 +17,8 @@ from tests.faulty_proxy import FaultyProxy
 from tests.functional.log.publishing import EPOCH, PARTITION, at, change, changes, make_outlet, publish, snapshot
 from tests.functional.sources.listening import BROKER, Publisher
 from tests.waiting import wait_until
-from watcher_sync.log.base import CREATED, DELETED, OutletError
-from watcher_sync.log.oslo_messaging.outlet import OsloMessagingOutlet
+from watcher_sync.extensions.log.base import CREATED, DELETED, OutletError
+from watcher_sync.extensions.log.oslo_messaging.outlet import OsloMessagingOutlet
 
 NAMESPACE = "watcher_sync_object"
 

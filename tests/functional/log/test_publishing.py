@@ -25,8 +25,8 @@ from tests.functional.storage.conftest import opened
 from tests.setting_back import Backup
 from tests.waiting import wait_until
 from watcher_sync.exceptions import HistoryChanged
-from watcher_sync.log import cursors
-from watcher_sync.log.base import LogChange, LogPositions, OutletError
+from watcher_sync.extensions.log import cursors
+from watcher_sync.extensions.log.base import LogChange, LogPositions, OutletError
 from watcher_sync.storage.stored.retention import Retention, purge
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.kinds import builtin_kinds
@@ -125,7 +125,7 @@ def test_a_log_that_lost_its_end_gets_it_again(store: Store, cloud: Cloud, log: 
 def test_a_commit_that_is_published_in_portions_is_continued_within_it(
     store: Store, cloud: Cloud, log: MemoryLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watcher_sync.log.fitting.PORTION_BYTES", 5_000)
+    monkeypatch.setattr("watcher_sync.extensions.log.fitting.PORTION_BYTES", 5_000)
     cloud.write(instance(0, state="active"))
     with publishing(store, log):
         wait_until(lambda: log.snapshots() == 1)
@@ -369,7 +369,7 @@ def test_a_log_that_is_damaged_gets_a_new_snapshot_also_while_nothing_changes(
 
     if is_busy:
         monkeypatch.setattr(MemoryOutlet, "publish", publish_and_write)
-    monkeypatch.setattr("watcher_sync.log.publisher._VERIFY_SECONDS", 0.02)
+    monkeypatch.setattr("watcher_sync.extensions.log.publisher._VERIFY_SECONDS", 0.02)
     cloud.write(instance(1, state="active"))
     with publishing(store, log) as publisher:
         wait_until(lambda: log.snapshots() == 1)
@@ -448,9 +448,9 @@ def test_a_publisher_that_was_frozen_past_its_lease_is_refused_and_ends(
 def test_a_slow_log_does_not_slow_down_a_fast_one_and_misses_nothing(
     store: Store, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watcher_sync.log.change_log.MAX_ROWS", 20)
-    monkeypatch.setattr("watcher_sync.log.change_log._ROWS_AT_ONCE", 5)
-    monkeypatch.setattr("watcher_sync.log.publisher.BATCH", 5)
+    monkeypatch.setattr("watcher_sync.extensions.log.change_log.MAX_ROWS", 20)
+    monkeypatch.setattr("watcher_sync.extensions.log.change_log._ROWS_AT_ONCE", 5)
+    monkeypatch.setattr("watcher_sync.extensions.log.publisher.BATCH", 5)
     fast, slow = MemoryLog(), MemoryLog()
     cloud.write(instance(1, state="active"))
     process = Process(store)

@@ -24,8 +24,8 @@ from tests.functional.log.publishing import (
 )
 from tests.services.rabbitmq import RabbitMQStreamNode, private_rabbitmq_stream_node
 from tests.waiting import deadline, wait_until
-from watcher_sync.log.base import OutletDeposed, OutletError
-from watcher_sync.log.rabbitmq_stream.outlet import RabbitMQStreamOutlet
+from watcher_sync.extensions.log.base import OutletDeposed, OutletError
+from watcher_sync.extensions.log.rabbitmq_stream.outlet import RabbitMQStreamOutlet
 
 _OPEN = ("snapshot_begin", "snapshot")
 

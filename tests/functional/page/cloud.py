@@ -10,12 +10,12 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from tests.unit.log.rows import outlet_cursor
+from tests.unit.extensions.log.rows import outlet_cursor
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
-from watcher_sync.log.cursors import FAILED, write_outlet
+from watcher_sync.extensions.log.cursors import FAILED, write_outlet
 from watcher_sync.model.changes import Change, Delete, Upsert
 from watcher_sync.model.entities import Instance
 from watcher_sync.model.kinds import kind_of

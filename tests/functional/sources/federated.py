@@ -20,7 +20,7 @@ from tests.functional.executables import BIN
 from tests.services.servers import free_port
 from tests.waiting import deadline, wait_until
 from watcher_sync.extensions.federation.handler.naming import led
-from watcher_sync.log.cursors import PUBLISHING, read_outlet
+from watcher_sync.extensions.log.cursors import PUBLISHING, read_outlet
 from watcher_sync.storage.groups.source_status import SourceRow, list_sources
 from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.storage.writing.store import Store

@@ -19,7 +19,7 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.events import Event
-from watcher_sync.log.cursors import read_outlet
+from watcher_sync.extensions.log.cursors import read_outlet
 from watcher_sync.model.changes import Upsert, Version
 
 SITE = "north"

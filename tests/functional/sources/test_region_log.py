@@ -29,7 +29,7 @@ from watcher_sync.extensions.federation.source.listing import list_ids
 from watcher_sync.extensions.federation.source.log_options import LOG_OPTIONS
 from watcher_sync.extensions.federation.source.log_source import FederationLogSource
 from watcher_sync.extensions.federation.source.states import read_cursor
-from watcher_sync.log import base, formats
+from watcher_sync.extensions.log import base, formats
 
 KINDS = ("aggregate", "instance")
 

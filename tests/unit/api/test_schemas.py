@@ -8,8 +8,8 @@ import json
 
 import jsonschema
 
-from watcher_sync.log.base import LogChange
-from watcher_sync.log.formats import cloud_event
+from watcher_sync.extensions.log.base import LogChange
+from watcher_sync.extensions.log.formats import cloud_event
 from watcher_sync.testing.kinds import builtin_kinds
 
 

@@ -17,7 +17,7 @@ from cliff.show import ShowOne
 
 from tests.simulated import telling, told
 from tests.unit.api.test_vnf_instances import DEMO, written
-from tests.unit.log.rows import outlet_cursor
+from tests.unit.extensions.log.rows import outlet_cursor
 from watcher_sync.client.commands import kinds as nouns
 from watcher_sync.client.commands.base import Command, ListCommand, RowsCommand, ShowCommand
 from watcher_sync.client.commands.cells import Delta, title
@@ -25,7 +25,7 @@ from watcher_sync.client.shell import commands, run
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
-from watcher_sync.log.cursors import write_outlet
+from watcher_sync.extensions.log.cursors import write_outlet
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.engines import EngineRow, write_engine

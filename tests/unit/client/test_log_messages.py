@@ -13,7 +13,7 @@ from watcher_sync.client.log.entries import LogReading
 from watcher_sync.client.log.messages import UnknownMessage, decoded
 from watcher_sync.client.log.reader import LogReader
 from watcher_sync.client.log.received import LogMessage
-from watcher_sync.log import base, formats
+from watcher_sync.extensions.log import base, formats
 
 CHANGE = base.LogChange(
     partition="p",

@@ -13,7 +13,7 @@ from tests.syncing import syncing_with
 from tests.unit.api.conftest import Client
 from tests.unit.api.test_vnf_instances import DEMO, written
 from tests.unit.api.test_vnf_sync import Syncing
-from tests.unit.log.rows import outlet_cursor
+from tests.unit.extensions.log.rows import outlet_cursor
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
@@ -21,7 +21,7 @@ from watcher_sync.conf import opts
 from watcher_sync.conf.namespaces import CLUSTER, NAMESPACE_PROJECTS
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.events import Event
-from watcher_sync.log.cursors import write_outlet
+from watcher_sync.extensions.log.cursors import write_outlet
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.source_status import SourceRow, write_sources

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from oslo_upgradecheck.upgradecheck import Code, Result
 
-from watcher_sync.assembly.log import make_outlets
 from watcher_sync.assembly.probing import probe, warned
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import WatcherSyncError
 from watcher_sync.extension import Examined
+from watcher_sync.extensions.log.assembly import make_outlets
 from watcher_sync.model.loading import load_kinds
 
 

@@ -20,33 +20,32 @@ class LogExtension(Extension):
     """See the module."""
 
     def options(self) -> Iterable[tuple[str, Sequence[cfg.Opt]]]:
-        from watcher_sync.conf import outlets
+        from watcher_sync.extensions.log import options
 
-        return [(outlets.GROUP, outlets.OPTS)]
+        return [(options.GROUP, options.OPTS)]
 
     def plugin_groups(self) -> Mapping[str, PluginGroup]:
-        from watcher_sync.conf import outlets
+        from watcher_sync.extensions.log import options
 
-        group = PluginGroup(prefix="outlet", options=outlets.OUTLET_OPTS, enabled=(outlets.GROUP, "enabled"))
-        return {outlets.OUTLETS: group}
+        group = PluginGroup(prefix="outlet", options=options.OUTLET_OPTS, enabled=(options.GROUP, "enabled"))
+        return {options.OUTLETS: group}
 
     def routes(self, api: Api) -> Iterable[Route]:
-        from watcher_sync.log.api import outlets, schemas
+        from watcher_sync.extensions.log.api import outlets, schemas
 
         return [*outlets.routes(api.service), *schemas.routes(api.service)]
 
     def outlet_processes(self, conf: cfg.ConfigOpts) -> Iterable[OutletProcess]:
-        from watcher_sync.assembly import log
-        from watcher_sync.conf import outlets
+        from watcher_sync.extensions.log import assembly, options
 
         return [
             OutletProcess(
                 name="watcher-sync-outlet-log",
                 enabled_by="[outlets] enabled",
                 workers=1 if conf.outlets.enabled else 0,
-                check=log.check,
-                assemble=log.assemble,
-                section=outlets.GROUP,
+                check=assembly.check,
+                assemble=assembly.assemble,
+                section=options.GROUP,
             )
         ]
 

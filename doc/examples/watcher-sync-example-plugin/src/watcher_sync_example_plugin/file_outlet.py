@@ -17,7 +17,15 @@ import msgspec
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.log.base import SNAPSHOT, SNAPSHOT_BEGIN, LogChange, LogPosition, LogPositions, Outlet, OutletError
+from watcher_sync.extensions.log.base import (
+    SNAPSHOT,
+    SNAPSHOT_BEGIN,
+    LogChange,
+    LogPosition,
+    LogPositions,
+    Outlet,
+    OutletError,
+)
 
 
 class FileOutlet(Outlet):

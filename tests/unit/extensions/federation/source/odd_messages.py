@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from watcher_sync.log import base, formats
+from watcher_sync.extensions.log import base, formats
 
 EPOCH: Final = "e"
 _TIME: Final = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)

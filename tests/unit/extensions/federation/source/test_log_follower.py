@@ -25,7 +25,7 @@ from watcher_sync.extensions.federation.source.following import DeleteGuard
 from watcher_sync.extensions.federation.source.log_follower import RegionLogFollower
 from watcher_sync.extensions.federation.source.log_options import LOG_OPTIONS, LogSettings
 from watcher_sync.extensions.federation.source.states import RegionCursor, read_cursor
-from watcher_sync.log import base, formats
+from watcher_sync.extensions.log import base, formats
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
 
