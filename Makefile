@@ -89,7 +89,7 @@ genconfig: $(BIN)/tox
 # The generator is older than the runtime in constraints.txt, so that the modules run with protobuf 6, too. It has an
 # environment of its own, because it does not accept protobuf 7.
 PROTO := build/proto
-MESSAGES := $(wildcard watcher_sync/wire/watch/*.proto)
+MESSAGES := $(wildcard watcher_sync/extensions/watch/wire/*.proto)
 
 proto:
 	$(PYTHON) -m venv $(PROTO)

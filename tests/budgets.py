@@ -25,10 +25,10 @@ from types import FrameType
 from falcon.testing import TestClient
 
 from tests.tracing import STAGES, Call, Profiler, Site, Walk, push_each, running
+from tests.unit.extensions.watch import test_hub as hubs
 from tests.unit.extensions.webhooks.driver import Driver
-from tests.unit.watch import test_hub as hubs
 from watcher_sync.assembly.api import make_application
-from watcher_sync.model.watch.resources import Reader
+from watcher_sync.extensions.watch.model.resources import Reader
 
 
 class _Counter(Profiler):

@@ -32,7 +32,6 @@
 ``tracing``     Makes the exporter of traces
 ``transports``  Connections to brokers that sources and outlets share
 ``vnf``         VNF instances in REST: registration, operations, sync, and the names of ETSI
-``watch``       The watch stream: a gRPC stream of the events of a topic
 ``wire``        Codecs of what other systems send and receive
 ``wsgi``        Entry points for WSGI servers
 """

@@ -18,11 +18,11 @@ from tests.functional.api.conftest import free_port
 from watcher_sync.client.watch.harvester import RestHarvester
 from watcher_sync.client.watch.models import event_of
 from watcher_sync.commit.replay import replay
-from watcher_sync.model.watch.topics import parse, self_link
+from watcher_sync.extensions.watch.model.topics import parse, self_link
+from watcher_sync.extensions.watch.topic_rows import WatchTopics
 from watcher_sync.sources.replay import read_events
 from watcher_sync.testing.nova.cloud import CloudSimulator
 from watcher_sync.testing.nova.recording import write_jsonl
-from watcher_sync.watch.topic_rows import WatchTopics
 
 _TOPIC = "everything"
 _EVENTS_PER_COMMIT = 20

@@ -31,8 +31,8 @@ from tests.benchmarks.places import Bench, Place
 from tests.benchmarks.running import Broken, until
 from tests.functional.api.conftest import free_port
 from tests.functional.webhooks.subscribing import Instances
-from watcher_sync.model.watch.topics import parse, self_link
-from watcher_sync.watch.topic_rows import WatchTopics
+from watcher_sync.extensions.watch.model.topics import parse, self_link
+from watcher_sync.extensions.watch.topic_rows import WatchTopics
 
 _STREAMS_PER_CONNECTION = 100
 _RATE = 100
@@ -49,7 +49,7 @@ def _follow(pipe: Connection, port: int) -> None:
     # Imported here: the parent forks for the server, and must not have used gRPC then.
     from grpc import aio
 
-    from watcher_sync.wire.watch import events_pb2
+    from watcher_sync.extensions.watch.wire import events_pb2
 
     gc.disable()  # The client must not be what is measured.
     arrivals: list[tuple[float, bytes]] = []

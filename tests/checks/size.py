@@ -44,7 +44,6 @@ _ROOMS: Final = (
     (r"read/level_drifts\.py", "vnf"),
     (r"model/dcm\.py|handlers/dcm/.*|sources/nats/.*", "dcm"),
     (r"api/entities/(?:service_type_instances|provider_bindings)\.py", "dcm"),
-    (r"watch/.*|(?:model|wire)/watch/.*|assembly/watch\.py|conf/outlet_watch\.py", "watch"),
 )
 """Pattern of a path below the package -> its room; None: the group is the room. Anything else is the core."""
 

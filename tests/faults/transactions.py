@@ -30,13 +30,14 @@ from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.extensions.log import cursors
+from watcher_sync.extensions.watch.model.topics import WatchTopic
+from watcher_sync.extensions.watch.topic_rows import WatchPositions, WatchTopics
 from watcher_sync.extensions.webhooks.rows import SubscriptionRow, WorkerWrites
 from watcher_sync.extensions.webhooks.shards import ShardLeases
 from watcher_sync.extensions.webhooks.subscriptions import Subscriptions
 from watcher_sync.extensions.webhooks.worker_rows import WebhookStore
 from watcher_sync.model.changes import Change, Upsert
 from watcher_sync.model.view import View
-from watcher_sync.model.watch.topics import WatchTopic
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage import drifts
 from watcher_sync.storage.database import database
@@ -54,7 +55,6 @@ from watcher_sync.storage.stored.retention import Retention, enforce_quotas, pur
 from watcher_sync.storage.writing import source_cursors
 from watcher_sync.storage.writing.locked import lock_head
 from watcher_sync.testing.kinds import builtin_kinds
-from watcher_sync.watch.topic_rows import WatchPositions, WatchTopics
 
 _SOURCE: Final = Path(watcher_sync.__file__).parent
 _HOSTS: Final = 50
@@ -320,9 +320,9 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
         lambda secret: secret + "x"
     ),
     "extensions/webhooks/subscriptions.py:_change": lambda w: _subscriptions(w).replay(_first(w).id, 0),
-    "watch/topic_rows.py:create": _topics,
-    "watch/topic_rows.py:delete": _topics,
-    "watch/topic_rows.py:remember": _remember,
+    "extensions/watch/topic_rows.py:create": _topics,
+    "extensions/watch/topic_rows.py:delete": _topics,
+    "extensions/watch/topic_rows.py:remember": _remember,
     "extensions/webhooks/worker_rows.py:write": _webhooks,
     "extensions/webhooks/worker_rows.py:write_epoch": _write_epoch,
     "storage/writing/store.py:begin_epoch": lambda w: w.store.begin_epoch(),

@@ -9,5 +9,4 @@
 ``safe_logging``  Makes log lines unforgeable
 ``sources``       The enabled sources: installed drivers, what each source may bring, and what makes them
 ``store``         The store, with the entity kinds of the installed plugins
-``watch``         The watch stream of ``watcher-sync-outlet``
 """

@@ -15,7 +15,7 @@ from typing import Any, Final
 from watcher_sync.client import models
 from watcher_sync.client.paging import Reading
 from watcher_sync.client.transport import segment
-from watcher_sync.wire.watch.topic_links import COLLECTION, self_link
+from watcher_sync.extensions.watch.wire.topic_links import COLLECTION, self_link
 
 SUBSCRIPTIONS: Final = "/v1/subscriptions"
 

@@ -18,7 +18,6 @@
 ``networks``          The type of options whose values are networks or addresses, and the addresses of this machine
 ``operations``        ``[operations]``: the leases of life-cycle operations and syncs
 ``opts``              Registers all options, and lists them for oslo-config-generator
-``outlet_watch``      ``[outlet_watch]``: the gRPC watch stream
 ``private``           The same files in a configuration of their own
 ``reconcile``         ``[reconcile]``: intervals, limits and policies of the comparison with the live systems
 ``reconcile_nova``    ``[reconcile_nova]``: the cloud that is asked

@@ -24,5 +24,4 @@
 ``view``             the read-only faces of the model: for handlers and readers, and for a transaction
 ``visibility``       documents and deltas without what is hidden from a reader
 ``vnf``              the kind of VNF, and its evaluation against the registration
-``watch``            watch topics, and what they show of the journal
 """

@@ -12,5 +12,4 @@
 ``limits``            limits of lengths and numbers in the model
 ``log_streams``       what the two streams of a log on JetStream are to each other
 ``request_contexts``  the request context or the initiator of a notification
-``watch``             the watch stream's messages, wire-compatible with the Axway dialect
 """

@@ -12,12 +12,12 @@ import sqlalchemy as sa
 
 from tests.functional.storage.conftest import on_one_database
 from tests.waiting import deadline
-from watcher_sync.model.watch.resources import Reader
-from watcher_sync.model.watch.topics import parse
+from watcher_sync.extensions.watch.authentication import Caller
+from watcher_sync.extensions.watch.model.resources import Reader
+from watcher_sync.extensions.watch.model.topics import parse
+from watcher_sync.extensions.watch.stored import StoredTopics
+from watcher_sync.extensions.watch.topic_rows import SeveralTopics, TopicExists, WatchPositions, WatchTopics
 from watcher_sync.storage.stored.retention import Retention, purge
-from watcher_sync.watch.authentication import Caller
-from watcher_sync.watch.stored import StoredTopics
-from watcher_sync.watch.topic_rows import SeveralTopics, TopicExists, WatchPositions, WatchTopics
 
 SPEC = {"description": "ä", "filters": [{"group": "*", "kind": "Pod", "scope": {"kind": "Cluster", "name": "edge"}}]}
 

@@ -14,18 +14,18 @@ import msgspec
 
 from tests.functional.watch.clients import SELF_LINK
 from tests.waiting import deadline, wait_until
-from watcher_sync.model.watch.resources import Describer, Reader
-from watcher_sync.model.watch.topics import WatchTopic, parse
+from watcher_sync.extensions.watch.authentication import AuthenticationUnavailable, Caller
+from watcher_sync.extensions.watch.bearer_tokens import InvalidToken
+from watcher_sync.extensions.watch.model.resources import Describer, Reader
+from watcher_sync.extensions.watch.model.topics import WatchTopic, parse
+from watcher_sync.extensions.watch.settings import WatchSettings
+from watcher_sync.extensions.watch.stored import RowValues, first_sequence
+from watcher_sync.extensions.watch.tls import Certificates
+from watcher_sync.extensions.watch.wire.topic_links import parts_of
+from watcher_sync.extensions.watch.worker import WatchStore, WatchWorker
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.kinds import builtin_kinds
-from watcher_sync.watch.authentication import AuthenticationUnavailable, Caller
-from watcher_sync.watch.bearer_tokens import InvalidToken
-from watcher_sync.watch.options import WatchSettings
-from watcher_sync.watch.stored import RowValues, first_sequence
-from watcher_sync.watch.tls import Certificates
-from watcher_sync.watch.worker import WatchStore, WatchWorker
-from watcher_sync.wire.watch.topic_links import parts_of
 
 EVERYTHING = {"group": "*", "kind": "*"}
 HIDDEN = {name: kind.admin_only for name, kind in builtin_kinds().items() if kind.admin_only}

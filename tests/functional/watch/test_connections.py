@@ -21,12 +21,12 @@ from tests.functional.webhooks.subscribing import Instances
 from tests.services.servers import free_port
 from tests.waiting import deadline, wait_until
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable
+from watcher_sync.extensions.watch.hub import Hub
+from watcher_sync.extensions.watch.settings import WatchSettings
+from watcher_sync.extensions.watch.tls import Certificates
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.epochs import Position
 from watcher_sync.storage.writing.store import Store
-from watcher_sync.watch.hub import Hub
-from watcher_sync.watch.options import WatchSettings
-from watcher_sync.watch.tls import Certificates
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING

@@ -21,8 +21,8 @@ from tests.functional.watch.clients import SELF_LINK, WatchClient, channel_to
 from tests.functional.webhooks.driving import outlet
 from tests.functional.webhooks.subscribing import Instances
 from tests.waiting import deadline, wait_until
-from watcher_sync.model.watch.topics import parse
-from watcher_sync.watch.topic_rows import WatchPositions, WatchTopics
+from watcher_sync.extensions.watch.model.topics import parse
+from watcher_sync.extensions.watch.topic_rows import WatchPositions, WatchTopics
 
 SECRET = "0123456789abcdef0123456789abcdef"
 CODE = grpc.StatusCode

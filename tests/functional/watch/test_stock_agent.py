@@ -23,10 +23,10 @@ from tests.functional.watch.test_tokens import token as token
 from tests.functional.webhooks.subscribing import Instances
 from tests.waiting import wait_until
 from watcher_sync.conf import opts
+from watcher_sync.extensions.watch.callers import make_authenticator
+from watcher_sync.extensions.watch.stored import StoredTopics
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.kinds import builtin_kinds
-from watcher_sync.watch.callers import make_authenticator
-from watcher_sync.watch.stored import StoredTopics
 
 AGENTS = "agents"
 

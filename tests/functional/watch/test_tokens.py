@@ -21,9 +21,9 @@ from tests.functional.watch.serving import joined, serving
 from tests.functional.webhooks.subscribing import Instances
 from tests.waiting import wait_until
 from watcher_sync.conf import keystone, opts
+from watcher_sync.extensions.watch.callers import make_authenticator
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.kinds import builtin_kinds
-from watcher_sync.watch.callers import make_authenticator
 
 SECRET = "0123456789abcdef0123456789abcdef"
 

@@ -13,10 +13,10 @@ from tests.unit.api.conftest import Client
 from watcher_sync.assembly.api import make_application
 from watcher_sync.conf import keystone
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.extensions.watch import bearer_tokens
+from watcher_sync.extensions.watch.callers import make_authenticator
+from watcher_sync.extensions.watch.stored import StoredTopics
 from watcher_sync.testing.kinds import builtin_kinds
-from watcher_sync.watch import bearer_tokens
-from watcher_sync.watch.callers import make_authenticator
-from watcher_sync.watch.stored import StoredTopics
 
 SECRET = "0123456789abcdef0123456789abcdef"
 BASE = "/apis/management/v1/watchtopics"

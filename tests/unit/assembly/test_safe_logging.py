@@ -54,4 +54,6 @@ def test_our_own_line_has_nothing_of_an_exception_in_hand_that_it_does_not_name(
 
 def test_a_library_and_an_unexpected_error_name_the_exception(logged: Callable[..., str]) -> None:
     assert "failed: OSError: why" in logged("library", "failed", OSError("why"))
-    assert "failed: OSError: why" in logged("watcher_sync.watch", "failed", OSError("why"), has_traceback=True)
+    assert "failed: OSError: why" in logged(
+        "watcher_sync.extensions.watch", "failed", OSError("why"), has_traceback=True
+    )

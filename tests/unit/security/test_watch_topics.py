@@ -8,7 +8,7 @@ from keystonemiddleware.fixture import AuthTokenFixture
 
 from tests.unit.api.conftest import conf, store  # noqa: F401 - fixtures
 from tests.unit.security.callers import NODE, OWN, SERVER, Api
-from watcher_sync.watch.topic_rows import WatchPositions
+from watcher_sync.extensions.watch.topic_rows import WatchPositions
 
 BASE = "/management/v1alpha1/watchtopics"
 ALL = {"filters": [{"group": "*", "kind": "*"}]}

@@ -48,7 +48,7 @@ OTHERS = {
     ("storage/stored/retention.py", "_delete"): "the number of events",
     ("storage/groups/removed_sources.py", "forget_rows"): "a source that is removed, which an operator names",
     ("storage/groups/removed_sources.py", "forget_tombstones"): "entities of a source that an operator names",
-    ("watch/topic_rows.py", "delete"): "the topic that a user names",
+    ("extensions/watch/topic_rows.py", "delete"): "the topic that a user names",
 }
 
 

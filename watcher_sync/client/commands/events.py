@@ -36,7 +36,7 @@ from watcher_sync.client.export_formats import without_formula
 from watcher_sync.client.models import Change
 from watcher_sync.client.terminal import delta_text, plain
 from watcher_sync.client.transport import segment
-from watcher_sync.wire.watch.topic_links import self_link
+from watcher_sync.extensions.watch.wire.topic_links import self_link
 
 if TYPE_CHECKING:  # gRPC loads slowly, so only the command itself imports it
     from watcher_sync.client.watch import WatchError, WatchEvent

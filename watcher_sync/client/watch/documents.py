@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from watcher_sync.decoding import UNDECODABLE
-from watcher_sync.wire.watch import datamodel_pb2, events_pb2
+from watcher_sync.extensions.watch.wire import datamodel_pb2, events_pb2
 
 _TYPES: Mapping[str, events_pb2.Event.Type] = {
     "ResourceCreated": events_pb2.Event.CREATED,

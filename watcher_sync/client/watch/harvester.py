@@ -29,7 +29,7 @@ from watcher_sync.client.watch.errors import (
     PermissionDenied,
     TopicNotFound,
 )
-from watcher_sync.wire.watch import events_pb2
+from watcher_sync.extensions.watch.wire import events_pb2
 
 PAGE_SIZE = 100
 LARGE_PAGE_SIZE = 1_000

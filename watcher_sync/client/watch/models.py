@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.wire.watch import events_pb2
+from watcher_sync.extensions.watch.wire import events_pb2
 
 
 class EventType(enum.StrEnum):

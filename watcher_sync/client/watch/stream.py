@@ -17,7 +17,7 @@ import grpc
 
 from watcher_sync.client.watch.errors import EPOCH_METADATA
 from watcher_sync.client.watch.sequences import WatermarkWriter
-from watcher_sync.wire.watch import events_pb2
+from watcher_sync.extensions.watch.wire import events_pb2
 
 METHOD = "/central.events.v1.watch/subscribe"
 CAPABILITIES = ("ping", "resume", "bookmark")

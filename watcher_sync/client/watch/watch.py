@@ -41,7 +41,7 @@ from watcher_sync.client.watch.refresher import TokenRefresher
 from watcher_sync.client.watch.sequences import SAVE_SECONDS, Sequence, WatermarkWriter
 from watcher_sync.client.watch.silence import StreamSilence
 from watcher_sync.client.watch.stream import Stream, StreamEnd, Stub, first_request
-from watcher_sync.wire.watch import events_pb2
+from watcher_sync.extensions.watch.wire import events_pb2
 
 MAX_PAUSE_SECONDS = 60.0
 """The longest pause before a reconnection."""

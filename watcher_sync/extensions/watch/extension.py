@@ -20,26 +20,26 @@ class WatchExtension(Extension):
     """See the module."""
 
     def options(self) -> Iterable[tuple[str, Sequence[cfg.Opt]]]:
-        from watcher_sync.conf import outlet_watch
+        from watcher_sync.extensions.watch import options
 
-        return [(outlet_watch.GROUP, outlet_watch.OPTS)]
+        return [(options.GROUP, options.OPTS)]
 
     def routes(self, api: Api) -> Iterable[Route]:
-        from watcher_sync.watch.api import events, resources
+        from watcher_sync.extensions.watch.api import events, resources
 
         return [*events.routes(api.service), *resources.routes(api.service)]
 
     def outlet_processes(self, conf: cfg.ConfigOpts) -> Iterable[OutletProcess]:
-        from watcher_sync.conf import outlet_watch
+        from watcher_sync.extensions.watch import options
 
         return [
             OutletProcess(
                 name="watcher-sync-outlet-watch",
                 enabled_by="[outlet_watch] enabled",
-                workers=1 if outlet_watch.is_enabled(conf) else 0,
+                workers=1 if options.is_enabled(conf) else 0,
                 check=_check,
                 assemble=_assemble,
-                section=outlet_watch.GROUP,
+                section=options.GROUP,
                 ports={"[outlet_watch] port": conf.outlet_watch.port},
             )
         ]
@@ -64,11 +64,11 @@ class WatchExtension(Extension):
 
     def authentication(self, conf: cfg.ConfigOpts) -> Iterable[Callable[[Wsgi, Wsgi], Wsgi]]:
         """Bearer tokens on the paths of agents."""
-        from watcher_sync.conf.outlet_watch import auth_strategy
+        from watcher_sync.extensions.watch.options import auth_strategy
 
         if conf.api.auth_strategy != "keystone" and auth_strategy(conf) != "jwt":
             return ()
-        from watcher_sync.watch import bearer_tokens
+        from watcher_sync.extensions.watch import bearer_tokens
 
         return [functools.partial(bearer_tokens.wrap, conf=conf)]
 
@@ -77,14 +77,14 @@ def _check(conf: cfg.ConfigOpts) -> None:
     """:raises ConfigError: an option or the policy cannot work."""
     # Imported here: they import the REST API, which an outlet of webhooks does not use.
     from watcher_sync.assembly import api
-    from watcher_sync.watch import options
+    from watcher_sync.extensions.watch import settings
 
-    options.check(conf)
+    settings.check(conf)
     api.check_policy(conf)
 
 
 def _assemble(conf: cfg.ConfigOpts) -> OutletWorker:
     # Imported here: gRPC must not be imported before the fork.
-    from watcher_sync.assembly import watch
+    from watcher_sync.extensions.watch import assembly
 
-    return watch.assemble(conf)
+    return assembly.assemble(conf)

@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from watcher_sync.conf.findings import NamedFile, place
 from watcher_sync.conf.networks import is_loopback
-from watcher_sync.conf.outlet_watch import GROUP, auth_strategy, is_enabled
+from watcher_sync.extensions.watch.options import GROUP, auth_strategy, is_enabled
 
 
 def insecure_access(conf: cfg.ConfigOpts) -> Iterator[str]:

@@ -10,8 +10,8 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from watcher_sync.extensions.watch.wire import events_pb2
 from watcher_sync.testing.watch.topic import FakeTopic
-from watcher_sync.wire.watch import events_pb2
 
 _TYPES = {
     events_pb2.Event.CREATED: "ResourceCreated",

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple, Self
 
 import grpc
 
+from watcher_sync.extensions.watch.wire import events_pb2
 from watcher_sync.testing.watch.catch_up import Answer, Asked, answer, handler_class
 from watcher_sync.testing.watch.topic import FakeTopic
-from watcher_sync.wire.watch import events_pb2
 
 SERVICE = "central.events.v1.watch"
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from watcher_sync.wire.watch import datamodel_pb2, events_pb2
-from watcher_sync.wire.watch.topic_links import self_link
+from watcher_sync.extensions.watch.wire import datamodel_pb2, events_pb2
+from watcher_sync.extensions.watch.wire.topic_links import self_link
 
 SELF_LINK = self_link("fake")
 

@@ -35,10 +35,10 @@ from watcher_sync.client.watch import (
 )
 from watcher_sync.client.watch import watch as watch_module
 from watcher_sync.client.watch.models import event_of
+from watcher_sync.extensions.watch.wire import events_pb2
 from watcher_sync.testing.watch.catch_up import Answer
 from watcher_sync.testing.watch.service import FakeWatchService, Refusal
 from watcher_sync.testing.watch.topic import SELF_LINK, FakeTopic
-from watcher_sync.wire.watch import events_pb2
 
 pytestmark = pytest.mark.slow
 

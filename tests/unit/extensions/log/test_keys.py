@@ -18,7 +18,7 @@ from watcher_sync.extensions.log.base import SNAPSHOT, LogChange
 from watcher_sync.extensions.log.formats import cloud_event
 from watcher_sync.extensions.log.nats_jetstream.messages import begin_subject, end_subject, subject_of, token_of
 from watcher_sync.extensions.log.oslo_messaging.notifications import notification
-from watcher_sync.model.watch.resources import Describer
+from watcher_sync.extensions.watch.model.resources import Describer
 from watcher_sync.testing.kinds import builtin_kinds
 
 NOW = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)

@@ -21,8 +21,8 @@ from watcher_sync.client.transport import SuccessResponse, Transport
 from watcher_sync.decoding import UNDECODABLE
 from watcher_sync.extensions.federation.source.options import RegionSettings
 from watcher_sync.extensions.federation.source.states import RegionDocument, decode_document
+from watcher_sync.extensions.watch.wire.topic_links import self_link
 from watcher_sync.wire.limits import is_epoch
-from watcher_sync.wire.watch.topic_links import self_link
 
 _MAX_CHANGED: Final = 2_000
 """Entities of one answer about changes: two thirds of what the engine takes of a source at once."""

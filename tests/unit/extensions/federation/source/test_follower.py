@@ -27,8 +27,8 @@ from watcher_sync.extensions.federation.source.loops import loop_of
 from watcher_sync.extensions.federation.source.options import RegionSettings
 from watcher_sync.extensions.federation.source.region import RegionChanges, RegionDeletion, RegionPage
 from watcher_sync.extensions.federation.source.states import RegionDocument, is_loop, read_cursor
+from watcher_sync.extensions.watch.wire import events_pb2
 from watcher_sync.sources.base import SourceState, SourceStatus, StateLog
-from watcher_sync.wire.watch import events_pb2
 
 LINK = "/management/v1alpha1/watchtopics/federation"
 SETTINGS = RegionSettings(
