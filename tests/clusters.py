@@ -18,16 +18,16 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
+from watcher_sync.extensions.vnf.api.registration import registration
+from watcher_sync.extensions.vnf.kinds import VnfInstance
+from watcher_sync.extensions.vnf.reconciler import VnfClusterReconciler
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.view import View
-from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.operations import Operations
 from watcher_sync.reconcile.base import Context, Report
 from watcher_sync.storage.drifts import DriftRow, list_drifts
 from watcher_sync.testing.kubernetes import KubernetesServer
-from watcher_sync.vnf.reconciler import VnfClusterReconciler
-from watcher_sync.vnf.registration import registration
 
 Row = tuple[str, str, str]
 

@@ -8,10 +8,10 @@ import itertools
 import msgspec
 
 from tests.simulated import NOON
+from watcher_sync.extensions.vnf.kinds import VnfInstance
+from watcher_sync.extensions.vnf.model import matching
+from watcher_sync.extensions.vnf.model.evaluation import EvaluationContext, evaluate_inputs
 from watcher_sync.model.model import Model, Snapshot, Written
-from watcher_sync.model.vnf import matching
-from watcher_sync.model.vnf.evaluation import EvaluationContext, evaluate_inputs
-from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.testing.ledger import Truth
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from watcher_sync.extension import Extension, load_extensions
+from watcher_sync.extensions.vnf.api.sync import SyncNow
 from watcher_sync.extensions.vnf.extension import VnfExtension
-from watcher_sync.vnf.sync import SyncNow
 
 
 def syncing_with(sync: SyncNow) -> Mapping[str, Extension]:

@@ -33,15 +33,16 @@ from tests.providers import event as dcm_event
 from tests.unit.engine.conftest import Spoken, until
 from tests.waiting import deadline
 from watcher_sync.commit.direct import DirectWriter
-from watcher_sync.commit.vnf_evaluation import COALESCE_SECONDS, VnfEvaluation
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.engine import Engine
 from watcher_sync.events import Event
+from watcher_sync.extensions.vnf.api.registration import registration
+from watcher_sync.extensions.vnf.evaluation import COALESCE_SECONDS, VnfEvaluation
+from watcher_sync.extensions.vnf.handler import VnfHandler
 from watcher_sync.handlers.dcm.handler import DcmHandler
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
-from watcher_sync.handlers.vnf import VnfHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.sources.kubernetes.credentials import Access
 from watcher_sync.sources.kubernetes.resources import KNOWN
@@ -51,7 +52,6 @@ from watcher_sync.storage.groups.leases import EngineLease
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.testing.nova import notifications
-from watcher_sync.vnf.registration import registration
 from watcher_sync.wire.envelopes import read_document
 
 STAGES = ("intake", "dispatch", "handler", "model", "evaluation", "statements", "commit", "publish", "ack")

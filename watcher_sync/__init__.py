@@ -31,7 +31,6 @@
 ``testing``     Simulated systems for the tests of plugins
 ``tracing``     Makes the exporter of traces
 ``transports``  Connections to brokers that sources and outlets share
-``vnf``         VNF instances in REST: registration, operations, sync, and the names of ETSI
 ``wire``        Codecs of what other systems send and receive
 ``wsgi``        Entry points for WSGI servers
 """

@@ -40,8 +40,6 @@ _ROOMS: Final = (
     (r"(?:sources|handlers)/kubernetes/.*|reconcile/capacity/kubernetes\.py", "kubernetes"),
     (r"reconcile/kubernetes/.*|wire/(?:kubernetes|custom_kinds)\.py", "kubernetes"),
     (r"model/kubernetes\.py|conf/(?:custom_kinds|namespaces)\.py", "kubernetes"),
-    (r"vnf/.*|model/vnf/.*|commit/vnf_evaluation\.py|handlers/vnf\.py", "vnf"),
-    (r"read/level_drifts\.py", "vnf"),
     (r"model/dcm\.py|handlers/dcm/.*|sources/nats/.*", "dcm"),
     (r"api/entities/(?:service_type_instances|provider_bindings)\.py", "dcm"),
 )

@@ -14,7 +14,7 @@ BUDGETS = {
     "kubernetes": 4_030,
     "watch": 3_560,
     "log": 3_390,
-    "vnf": 2_640,
+    "vnf": 2_650,
     "dcm": 2_260,
     "federation": 1_700,
 }

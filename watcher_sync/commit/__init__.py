@@ -16,5 +16,4 @@
 ``spans``            Spans of committed batches, by OpenTelemetry
 ``stats``            Counts the outcomes of events and measures commits
 ``suspects``         Remembers which events were in hand, so that the next process knows what ended this one
-``vnf_evaluation``   Evaluates the VNF instances that a batch concerns, in the commit of the batch
 """

@@ -27,9 +27,9 @@ from watcher_sync.demo.live_cluster import LiveCluster
 from watcher_sync.demo.live_managers import LiveManagers
 from watcher_sync.demo.screen import VnfRow
 from watcher_sync.exceptions import WatcherSyncError
+from watcher_sync.extensions.vnf.kinds import VnfInstance
+from watcher_sync.extensions.vnf.model import matching
 from watcher_sync.model.model import Snapshot
-from watcher_sync.model.vnf import matching
-from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.testing.comparison import ModelDifference
 from watcher_sync.testing.deadlines import deadline
 from watcher_sync.testing.ledger import Truth

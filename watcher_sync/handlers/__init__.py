@@ -6,5 +6,4 @@
 ``kubernetes``  watch events of Kubernetes become clusters, workloads and pods
 ``nova``        versioned notifications of Nova become compute nodes, instances and aggregates
 ``sortable``    times and ids as text that sorts like them, for versions
-``vnf``         evaluation of VNF instances: pods and workloads of a view become the facet ``observed``
 """

@@ -23,5 +23,4 @@
 ``transaction``      the ordering guard: which changes of a batch are admitted
 ``view``             the read-only faces of the model: for handlers and readers, and for a transaction
 ``visibility``       documents and deltas without what is hidden from a reader
-``vnf``              the kind of VNF, and its evaluation against the registration
 """

@@ -10,7 +10,6 @@
 ``host_usage``      The fields ``used_*`` and ``free_*`` of compute nodes, computed from the instances of hosts
 ``journal_reader``  One thread reads new journal rows for all readers of a process
 ``journal_signal``  Waits until the journal's head may have moved
-``level_drifts``    VNF instances whose pods match no level, and since when
 ``member_states``   The state of an entity as one text, the health that it means, and the number of entities by state
 ``past``            The model as it was: its moments, its tables, and what a change undid
 ``reading``         Reads entities and their history from the tables

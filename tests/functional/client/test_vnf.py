@@ -22,8 +22,8 @@ from tests.functional.client.test_commands import failed, made
 from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.syncing import syncing_with
-from tests.unit.api.test_vnf_instances import DEMO, demo
-from tests.unit.api.test_vnf_sync import REPORT, Syncing
+from tests.unit.extensions.vnf.api.test_instances import DEMO, demo
+from tests.unit.extensions.vnf.api.test_sync import REPORT, Syncing
 from tests.waiting import deadline
 from watcher_sync.assembly.api import make_application
 from watcher_sync.client import Client, connect

@@ -19,9 +19,9 @@ from tests.functional.engine.proxy import CountingProxy
 from tests.services.servers import free_port
 from tests.waiting import wait_until
 from watcher_sync.conf import opts
-from watcher_sync.model.vnf.kinds import VnfInstance
+from watcher_sync.extensions.vnf.kinds import VnfInstance
+from watcher_sync.extensions.vnf.notifications import VnfNotifications
 from watcher_sync.reconcile.notify import Notifications
-from watcher_sync.vnf.notifications import VnfNotifications
 
 VNF = VnfInstance(id="7f1c", name="demo", cluster="edge", namespace="default")
 

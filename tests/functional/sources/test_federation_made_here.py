@@ -17,7 +17,7 @@ from tests.functional.engine.driving import Installation
 from tests.functional.sources.federated import Member, Partition
 from tests.functional.sources.jetstream import dcm_of
 from tests.services.ensure import url_of
-from tests.unit.api.test_vnf_instances import DEMO
+from tests.unit.extensions.vnf.api.test_instances import DEMO
 from tests.waiting import deadline, wait_until
 
 SITE = "north"

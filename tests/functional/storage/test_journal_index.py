@@ -12,8 +12,9 @@ import sqlalchemy as sa
 
 from tests.functional.storage.writing import commit, cycle_on, meter
 from tests.simulated import by_facet, told
+from watcher_sync.extensions.vnf import level_drifts
 from watcher_sync.model.changes import Upsert
-from watcher_sync.read import differences, level_drifts, reading
+from watcher_sync.read import differences, reading
 from watcher_sync.read.past import undoing
 from watcher_sync.storage.writing.store import Store
 

@@ -8,8 +8,8 @@ import datetime
 from tests.functional.storage.writing import cycle_on
 from tests.simulated import NOON, told
 from watcher_sync.commit.batch import Batch
+from watcher_sync.extensions.vnf.level_drifts import list_level_drifts
 from watcher_sync.model.changes import Upsert
-from watcher_sync.read.level_drifts import list_level_drifts
 from watcher_sync.storage.stored.retention import Retention, purge
 
 MINUTE = datetime.timedelta(minutes=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.api.test_vnf_instances import DEMO
+from tests.unit.extensions.vnf.api.test_instances import DEMO
 from watcher_sync.exceptions import TransactionConflict
 from watcher_sync.storage.writing.store import Store
 

@@ -13,7 +13,7 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.syncing import syncing_with
-from tests.unit.api.test_vnf_sync import Syncing
+from tests.unit.extensions.vnf.api.test_sync import Syncing
 from tests.unit.security.callers import Api
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch

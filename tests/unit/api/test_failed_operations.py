@@ -14,12 +14,12 @@ import sqlalchemy as sa
 from tests.clusters import Installation, nothing, one_vdu
 from tests.syncing import syncing_with
 from tests.unit.api.conftest import Client
-from tests.unit.commit.test_vnf_evaluation import Followed
+from tests.unit.extensions.vnf.test_evaluation import Followed
 from watcher_sync.assembly.api import make_application
+from watcher_sync.extensions.vnf.reconciler import VnfClusterReconciler
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
-from watcher_sync.vnf.reconciler import VnfClusterReconciler
 
 pytestmark = pytest.mark.slow
 

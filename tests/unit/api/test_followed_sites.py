@@ -11,7 +11,7 @@ import pytest
 
 from tests.providers import event
 from tests.sites import follow
-from tests.unit.api.test_vnf_instances import DEMO
+from tests.unit.extensions.vnf.api.test_instances import DEMO
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.direct import DirectWriter

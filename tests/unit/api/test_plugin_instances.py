@@ -8,7 +8,7 @@ from typing import Annotated
 import pytest
 
 from tests.migrated import migrate
-from tests.unit.api.test_vnf_instances import written
+from tests.unit.extensions.vnf.api.test_instances import written
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.kinds import Entity, In, Kinds, Reference, Text, kind
 from watcher_sync.storage.database import database

@@ -12,7 +12,7 @@ import pytest
 from tests.simulated import by_facet, telling
 from tests.simulated import told as occurrence
 from tests.unit.api.conftest import Client
-from tests.unit.api.test_vnf_instances import DEMO
+from tests.unit.extensions.vnf.api.test_instances import DEMO
 from watcher_sync.api.edge import healthcheck, metrics
 from watcher_sync.api.operator import sources
 from watcher_sync.api.service import Service

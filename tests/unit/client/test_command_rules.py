@@ -16,8 +16,8 @@ from cliff.lister import Lister
 from cliff.show import ShowOne
 
 from tests.simulated import telling, told
-from tests.unit.api.test_vnf_instances import DEMO, written
 from tests.unit.extensions.log.rows import outlet_cursor
+from tests.unit.extensions.vnf.api.test_instances import DEMO, written
 from watcher_sync.client.commands import kinds as nouns
 from watcher_sync.client.commands.base import Command, ListCommand, RowsCommand, ShowCommand
 from watcher_sync.client.commands.cells import Delta, title

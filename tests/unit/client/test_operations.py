@@ -7,7 +7,7 @@ import datetime
 
 import pytest
 
-from tests.unit.api.test_vnf_instances import DEMO
+from tests.unit.extensions.vnf.api.test_instances import DEMO
 from tests.waiting import Deadline
 from watcher_sync.client import Conflict, NotFound, OperationLost, connect
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 
-from tests.unit.api.test_vnf_instances import written
+from tests.unit.extensions.vnf.api.test_instances import written
 from watcher_sync.client.shell import run
 from watcher_sync.model.changes import Upsert
 

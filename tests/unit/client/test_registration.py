@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.api.test_vnf_instances import DEMO
+from tests.unit.extensions.vnf.api.test_instances import DEMO
 from watcher_sync.client.commands.arguments import WrongUsage
 from watcher_sync.client.commands.registration import aspect, aspect_text, registration, vdu, vdu_text
 from watcher_sync.client.commands.vnf import VnfCreate, VnfSet

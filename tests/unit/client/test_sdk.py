@@ -23,8 +23,8 @@ from openstack.config import loader
 from tests.migrated import migrate
 from tests.plugin_kinds import plugin_kinds
 from tests.simulated import by_facet, telling, told
-from tests.unit.api.test_vnf_instances import DEMO
 from tests.unit.client.conftest import served
+from tests.unit.extensions.vnf.api.test_instances import DEMO
 from tests.unit.extensions.webhooks.api.test_subscriptions import KEY
 from tests.unit.security.callers import OWN, SERVER, Api
 from tests.waiting import PATIENCE_SECONDS, deadline

@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from tests.unit.api.test_vnf_instances import DEMO
+from tests.unit.extensions.vnf.api.test_instances import DEMO
 from tests.unit.extensions.webhooks.api.test_subscriptions import KEY, SECRET, secrets_of
 from watcher_sync.client import BadRequest, Conflict, Gone, InvalidId, NotFound
 from watcher_sync.client.shell import run

@@ -8,9 +8,9 @@ import datetime
 import pytest
 
 from tests.syncing import syncing_with
-from tests.unit.api.test_vnf_instances import DEMO, demo
-from tests.unit.api.test_vnf_sync import Syncing
 from tests.unit.client.conftest import served
+from tests.unit.extensions.vnf.api.test_instances import DEMO, demo
+from tests.unit.extensions.vnf.api.test_sync import Syncing
 from watcher_sync.assembly.api import make_application
 from watcher_sync.client import (
     BadRequest,

@@ -15,8 +15,8 @@ from tests.waiting import deadline
 from watcher_sync.demo.cluster_truth import UNTOLD, differs_from_truth, observed_differences, observed_truth
 from watcher_sync.demo.live_cluster import IMAGES, LiveCluster
 from watcher_sync.demo.network_functions import FUNCTIONS
+from watcher_sync.extensions.vnf.kinds import VnfInstance
 from watcher_sync.model.model import Model, Snapshot, Written
-from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.testing.comparison import compare
 
 AMF, UPF, UDR, AGENT = FUNCTIONS

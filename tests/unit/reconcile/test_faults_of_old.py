@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults of earlier synchronisers of network functions, tested against a cluster that speaks HTTP.
 
-Other tests cover the rest. For levels, foreign pods and stable ids see ``tests/unit/model/vnf``. For the loop that
-survives see ``test_failing``. For leases of dead processes see ``tests/functional/storage``.
+Other tests cover the rest. For levels, foreign pods and stable ids see ``tests/unit/extensions/vnf/model``. For the
+loop that survives see ``test_failing``. For leases of dead processes see ``tests/functional/storage``.
 """
 
 from __future__ import annotations

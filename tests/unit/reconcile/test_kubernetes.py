@@ -14,8 +14,8 @@ import pytest
 from tests.clusters import Installation, one_vdu, truth
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, OperationRunning, ReconcileError, SourceError
+from watcher_sync.extensions.vnf.model.evaluation import Result
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.vnf.evaluation import Result
 from watcher_sync.storage.drifts import list_drifts
 from watcher_sync.testing.kubernetes import (
     Cut,

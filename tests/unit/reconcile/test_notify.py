@@ -11,10 +11,10 @@ import pytest
 from tests.unit.engine.conftest import until
 from tests.unit.reconcile.conftest import Hang
 from tests.waiting import deadline
-from watcher_sync.model.vnf.kinds import VnfInstance
+from watcher_sync.extensions.vnf.kinds import VnfInstance
+from watcher_sync.extensions.vnf.notifications import VnfNotifications
 from watcher_sync.reconcile.notify import Notifications
 from watcher_sync.storage.drifts import FieldDifference
-from watcher_sync.vnf.notifications import VnfNotifications
 
 VNF = VnfInstance(id="7f1c", name="demo", cluster="edge", namespace="default")
 ABOUT = {"id": "7f1c", "name": "demo", "cluster": "edge", "namespace": "default"}

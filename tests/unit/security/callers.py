@@ -11,9 +11,9 @@ from keystoneauth1.fixture import V3Token
 
 from tests.syncing import syncing_with
 from tests.unit.api.conftest import Client
-from tests.unit.api.test_vnf_instances import DEMO, written
-from tests.unit.api.test_vnf_sync import Syncing
 from tests.unit.extensions.log.rows import outlet_cursor
+from tests.unit.extensions.vnf.api.test_instances import DEMO, written
+from tests.unit.extensions.vnf.api.test_sync import Syncing
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle

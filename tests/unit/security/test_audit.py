@@ -23,8 +23,8 @@ from tests.unit.api import conftest as api
 from tests.unit.api import test_keystone as keystone
 from tests.unit.api.test_service_type_instances import PATH as SERVICES
 from tests.unit.api.test_service_type_instances import VM
-from tests.unit.api.test_vnf_instances import DEMO, PATH
-from tests.unit.api.test_vnf_sync import Syncing
+from tests.unit.extensions.vnf.api.test_instances import DEMO, PATH
+from tests.unit.extensions.vnf.api.test_sync import Syncing
 from tests.waiting import deadline
 from watcher_sync.api.service import Service
 from watcher_sync.assembly.api import make_routes

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.api.conftest import application, client, conf, store  # noqa: F401 - fixtures
-from tests.unit.api.test_vnf_instances import DEMO, PATH, demo
-from watcher_sync.model.vnf import levels
+from tests.unit.extensions.vnf.api.test_instances import DEMO, PATH, demo
+from watcher_sync.extensions.vnf.model import levels
 
 VDU = {"workload": {"kind": "Deployment", "name": "vdu"}, "initial": 1}
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.unit.api.conftest import Client, application, client, conf, cycle, store  # noqa: F401 - fixtures
-from tests.unit.api.test_vnf_instances import DEMO, written
+from tests.unit.extensions.vnf.api.test_instances import DEMO, written
 from tests.unit.security.callers import SERVER
 from tests.unit.security.test_operations import FORWARDING, TABLE, api, requested  # noqa: F401 - a fixture
 from watcher_sync.assembly.api import make_application

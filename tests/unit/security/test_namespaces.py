@@ -10,7 +10,7 @@ from keystonemiddleware.fixture import AuthTokenFixture
 from oslo_config import cfg
 
 from tests.unit.api.conftest import conf, problem, store  # noqa: F401 - fixtures
-from tests.unit.api.test_vnf_instances import demo, written
+from tests.unit.extensions.vnf.api.test_instances import demo, written
 from tests.unit.security.callers import OTHER, OWN, Api, configured
 from watcher_sync.commit.batch import Batch
 from watcher_sync.conf.namespaces import namespace_projects

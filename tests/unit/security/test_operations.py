@@ -9,7 +9,7 @@ import pytest
 from keystonemiddleware.fixture import AuthTokenFixture
 
 from tests.unit.api.conftest import conf, store  # noqa: F401 - fixtures
-from tests.unit.api.test_vnf_instances import DEMO
+from tests.unit.extensions.vnf.api.test_instances import DEMO
 from tests.unit.security.callers import CALLERS, CUSTOM_OBJECT, LIKE, NODE, OWN, POD, SERVER, STI, WORKLOAD, Api
 from watcher_sync.api.http import openapi
 from watcher_sync.api.http.rules import rules_of

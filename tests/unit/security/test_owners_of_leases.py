@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from tests.unit.api import conftest as api
 from tests.unit.api import test_keystone as keystone
-from tests.unit.api.test_vnf_instances import DEMO, PATH, demo
+from tests.unit.extensions.vnf.api.test_instances import DEMO, PATH, demo
 from tests.unit.security.callers import configured
 
 pytestmark = pytest.mark.slow

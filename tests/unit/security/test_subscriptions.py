@@ -9,7 +9,7 @@ import pytest
 from keystonemiddleware.fixture import AuthTokenFixture
 
 from tests.unit.api.conftest import conf, problem, store  # noqa: F401 - fixtures
-from tests.unit.api.test_vnf_instances import DEMO, demo, written
+from tests.unit.extensions.vnf.api.test_instances import DEMO, demo, written
 from tests.unit.security.callers import NODE, OTHER, OWN, SERVER, Api, token
 from watcher_sync.extensions.webhooks.secrets import new_key
 from watcher_sync.extensions.webhooks.subscriptions import Subscriptions

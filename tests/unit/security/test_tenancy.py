@@ -10,7 +10,7 @@ from keystonemiddleware.fixture import AuthTokenFixture
 from oslo_policy import policy
 
 from tests.unit.api.conftest import conf, problem, store  # noqa: F401 - fixtures
-from tests.unit.api.test_vnf_instances import DEMO, demo, written
+from tests.unit.extensions.vnf.api.test_instances import DEMO, demo, written
 from tests.unit.security.callers import NODE, OTHER, OWN, POD, SERVER, STI, Api
 from watcher_sync.api.edge.feed import Feed
 from watcher_sync.model.changes import Delete, Upsert

@@ -13,7 +13,7 @@ from watcher_sync.extension import Api, DriftCause, Extension
 if TYPE_CHECKING:
     from watcher_sync.api.http.openapi import Route
     from watcher_sync.engine.services import EvaluationService
-    from watcher_sync.vnf.sync import SyncNow
+    from watcher_sync.extensions.vnf.api.sync import SyncNow
 
 
 class VnfExtension(Extension):
@@ -24,8 +24,8 @@ class VnfExtension(Extension):
         self._sync = sync
 
     def routes(self, api: Api) -> Iterable[Route]:
+        from watcher_sync.extensions.vnf.api import instances, vnflcm
         from watcher_sync.extensions.vnf.on_demand import SyncOnDemand
-        from watcher_sync.vnf import instances, vnflcm
 
         service = api.service
         sync = SyncOnDemand(service.conf, service.store) if self._sync is None else self._sync
@@ -33,7 +33,7 @@ class VnfExtension(Extension):
 
     def drift_causes(self) -> Iterable[DriftCause]:
         """Instances whose pods match no level."""
-        from watcher_sync.vnf.drifts import LEVEL
+        from watcher_sync.extensions.vnf.drifts import LEVEL
 
         return [LEVEL]
 

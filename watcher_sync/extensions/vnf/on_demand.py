@@ -11,10 +11,10 @@ from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.events import Actor
 from watcher_sync.exceptions import ConfigError, SourceError
-from watcher_sync.model.vnf.evaluation import VnfSyncReport
+from watcher_sync.extensions.vnf.model.evaluation import VnfSyncReport
+from watcher_sync.extensions.vnf.reconciler import VnfClusterReconciler
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.storage.writing.store import Store
-from watcher_sync.vnf.reconciler import VnfClusterReconciler
 
 
 class SyncOnDemand:

@@ -16,11 +16,11 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
+from watcher_sync.extensions.vnf.kinds import VnfInstance
+from watcher_sync.extensions.vnf.model.workloads import Getter
 from watcher_sync.extensions.webhooks.onap.documents import InstanceIndex
 from watcher_sync.model.kinds import Entity, Kind
 from watcher_sync.model.model import Key, Model
-from watcher_sync.model.vnf.kinds import VnfInstance
-from watcher_sync.model.vnf.workloads import Getter
 from watcher_sync.storage.writing.journal import JournalRow
 
 T = TypeVar("T")

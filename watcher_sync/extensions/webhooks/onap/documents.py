@@ -15,12 +15,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from watcher_sync.extensions.vnf.kinds import VnfInstance
+from watcher_sync.extensions.vnf.model.workloads import Getter, WorkloadIndex, add_names_above, workloads_of
 from watcher_sync.model.kinds import Entity, Kind, Kinds, Reference
 from watcher_sync.model.kubernetes import CustomObject, Pod, Workload
 from watcher_sync.model.view import View
 from watcher_sync.model.visibility import Hidden, seen
-from watcher_sync.model.vnf.kinds import VnfInstance
-from watcher_sync.model.vnf.workloads import Getter, WorkloadIndex, add_names_above, workloads_of
 
 INSTANCE_KINDS: Final = ("vnf_instance", "service_type_instance", "instance", "custom_object")
 """The kinds of instances of this package, in the order in which an id is looked up."""

@@ -11,7 +11,7 @@ import json
 import pytest
 
 from tests.unit.api.conftest import Client
-from tests.unit.api.test_vnf_instances import DEMO, written
+from tests.unit.extensions.vnf.api.test_instances import DEMO, written
 from watcher_sync.assembly.api import make_application
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.extensions.webhooks.secrets import SecretBox, new_key

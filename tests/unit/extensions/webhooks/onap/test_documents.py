@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from tests.simulated import NOON
-from tests.unit.model.vnf.world import World, registered
+from tests.unit.extensions.vnf.model.world import World, registered
+from watcher_sync.extensions.vnf.kinds import VnfInstance
 from watcher_sync.extensions.webhooks.onap.documents import (
     STATUS_FIELDS,
     document_fields,
@@ -24,7 +25,6 @@ from watcher_sync.model.dcm import ServiceTypeInstance
 from watcher_sync.model.entities import Instance
 from watcher_sync.model.kinds import Entity, In, Text, kind, kind_of
 from watcher_sync.model.kubernetes import Pod, Workload
-from watcher_sync.model.vnf.kinds import VnfInstance
 from watcher_sync.testing.kinds import builtin_kinds
 
 KINDS = builtin_kinds()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.model.vnf.world import World, registered
+from tests.unit.extensions.vnf.model.world import World, registered
 from watcher_sync.extensions.webhooks.onap.documents import INSTANCE_KINDS, InstanceIndex, find_instance, resources_of
 from watcher_sync.model.changes import Upsert
 
