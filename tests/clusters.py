@@ -18,10 +18,10 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
+from watcher_sync.extensions.kubernetes.handler.handler import KubernetesHandler
 from watcher_sync.extensions.vnf.api.registration import registration
 from watcher_sync.extensions.vnf.kinds import VnfInstance
 from watcher_sync.extensions.vnf.reconciler import VnfClusterReconciler
-from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.view import View
 from watcher_sync.operations import Operations
@@ -102,7 +102,7 @@ class Installation(Site):
 
 
 def opts_of_kubernetes() -> list[cfg.Opt]:
-    from watcher_sync.sources.kubernetes.source import KubernetesSource
+    from watcher_sync.extensions.kubernetes.source.source import KubernetesSource
 
     return KubernetesSource.options
 

@@ -37,16 +37,16 @@ from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.engine import Engine
 from watcher_sync.events import Event
+from watcher_sync.extensions.kubernetes.handler.handler import KubernetesHandler
+from watcher_sync.extensions.kubernetes.source.credentials import Access
+from watcher_sync.extensions.kubernetes.source.resources import KNOWN
+from watcher_sync.extensions.kubernetes.source.target import ClusterTarget
 from watcher_sync.extensions.vnf.api.registration import registration
 from watcher_sync.extensions.vnf.evaluation import COALESCE_SECONDS, VnfEvaluation
 from watcher_sync.extensions.vnf.handler import VnfHandler
 from watcher_sync.handlers.dcm.handler import DcmHandler
-from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Upsert
-from watcher_sync.sources.kubernetes.credentials import Access
-from watcher_sync.sources.kubernetes.resources import KNOWN
-from watcher_sync.sources.kubernetes.target import ClusterTarget
 from watcher_sync.storage.database import database
 from watcher_sync.storage.groups.leases import EngineLease
 from watcher_sync.storage.writing.store import Store

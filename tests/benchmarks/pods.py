@@ -28,12 +28,12 @@ from tests.benchmarks.figures import Budget, Figure, against
 from tests.benchmarks.places import Bench
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
-from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
+from watcher_sync.extensions.kubernetes.handler.handler import KubernetesHandler
+from watcher_sync.extensions.kubernetes.source.options import ReflectorSettings
+from watcher_sync.extensions.kubernetes.source.reflector import Reflector
+from watcher_sync.extensions.kubernetes.source.resources import KNOWN
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.sources.kubernetes.options import ReflectorSettings
-from watcher_sync.sources.kubernetes.reflector import Reflector
-from watcher_sync.sources.kubernetes.resources import KNOWN
 from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.testing.kubernetes import builders
 

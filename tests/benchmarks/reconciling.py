@@ -28,13 +28,13 @@ from tests.clusters import Installation
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
+from watcher_sync.extensions.kubernetes.source.source import cluster_targets
 from watcher_sync.extensions.vnf.api.registration import registration
 from watcher_sync.extensions.vnf.handler import VnfHandler
 from watcher_sync.extensions.vnf.kinds import VnfInstance
 from watcher_sync.extensions.vnf.reconciler import VnfClusterReconciler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.reconcile.base import Report
-from watcher_sync.sources.kubernetes.source import cluster_targets
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment, owner_reference, replica_set
 

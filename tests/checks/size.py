@@ -37,9 +37,6 @@ _ROOMS: Final = (
     (r"sources/(?:rabbitmq_stream/.*|oslo_messaging\.py|notifier_options\.py)", "openstack"),
     (r"sources/rabbitmq/.*", "openstack"),
     (r"conf/(?:reconcile_nova|capacity|liveness)\.py", "openstack"),
-    (r"(?:sources|handlers)/kubernetes/.*|reconcile/capacity/kubernetes\.py", "kubernetes"),
-    (r"reconcile/kubernetes/.*|wire/(?:kubernetes|custom_kinds)\.py", "kubernetes"),
-    (r"model/kubernetes\.py|conf/(?:custom_kinds|namespaces)\.py", "kubernetes"),
     (r"model/dcm\.py|handlers/dcm/.*|sources/nats/.*", "dcm"),
     (r"api/entities/(?:service_type_instances|provider_bindings)\.py", "dcm"),
 )

@@ -18,7 +18,7 @@ from tests.functional.storage.conftest import opened
 from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import by_facet, told
 from tests.waiting import deadline
-from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
+from watcher_sync.extensions.kubernetes.handler.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.storage.database.database_time import read_clock

@@ -25,8 +25,8 @@ from watcher_sync.client.watch.sequences import LOST
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.extensions.federation.source.region import _decoded
+from watcher_sync.extensions.kubernetes.capacity import KubernetesProvider
 from watcher_sync.extensions.log.nats_jetstream.publisher import _why_refused
-from watcher_sync.reconcile.capacity.kubernetes import KubernetesProvider
 from watcher_sync.reconcile.capacity_provider import CapacityError
 from watcher_sync.transports.exceptions import NotReady
 from watcher_sync.transports.nats.api import JetStreamAnswer, JetStreamApi

@@ -11,7 +11,7 @@ BUDGETS = {
     "client": 6_800,
     "openstack": 6_600,
     "webhooks": 4_680,
-    "kubernetes": 4_030,
+    "kubernetes": 4_040,
     "watch": 3_560,
     "log": 3_390,
     "vnf": 2_650,

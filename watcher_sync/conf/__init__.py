@@ -4,7 +4,6 @@
 ``api``               ``[api]``: the REST API, and the login with user and password
 ``capacity``          ``[reconcile_capacity]``: which capacity providers are enabled
 ``cloud_account``     The account with which a reconciler asks a cloud: options of keystoneauth
-``custom_kinds``      Kinds of Kubernetes that become custom objects
 ``database``          ``[database]``: time limits of statements and transactions
 ``drivers``           What the classes of enabled drivers declare about their sections
 ``engine``            ``[engine]``: sources, batches, leadership and shutdown
@@ -14,7 +13,6 @@
 ``keystone``          ``[keystone_authtoken]``: keystonemiddleware and its auth plugin
 ``liveness``          ``[liveness]``: when a host counts as down
 ``monitoring``        ``[monitoring]``: the monitoring HTTP server, and when a source is stale
-``namespaces``        Namespaces of Kubernetes that belong to projects
 ``networks``          The type of options whose values are networks or addresses, and the addresses of this machine
 ``operations``        ``[operations]``: the leases of life-cycle operations and syncs
 ``opts``              Registers all options, and lists them for oslo-config-generator

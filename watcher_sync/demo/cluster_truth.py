@@ -2,7 +2,7 @@
 """What the model must contain of a fake cluster, computed from the server's store.
 
 The objects are read from the store under its lock, not through a list, a watch or a handler. The rules are those of
-:mod:`watcher_sync.model.kubernetes`, written a second time. All pods of a ReplicaSet have its one template.
+:mod:`watcher_sync.extensions.kubernetes.kinds`, written a second time. All pods of a ReplicaSet have its one template.
 
 The truth about a VNF instance holds for a cluster *at rest*: the controllers have no work, and no rollout is stuck.
 During a change the level is undefined.

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handlers: one event and a view become changes, without I/O. One package per dialect.
 
-``base``        the base class of handlers
-``dcm``         CloudEvents of DCM become service type instances and providers
-``kubernetes``  watch events of Kubernetes become clusters, workloads and pods
-``nova``        versioned notifications of Nova become compute nodes, instances and aggregates
-``sortable``    times and ids as text that sorts like them, for versions
+``base``      the base class of handlers
+``dcm``       CloudEvents of DCM become service type instances and providers
+``nova``      versioned notifications of Nova become compute nodes, instances and aggregates
+``sortable``  times and ids as text that sorts like them, for versions
 """

@@ -12,7 +12,6 @@
 ``entity_overlay``   the entities of one batch, over the model: reads, staging, what follows, undo
 ``extra_specs``      what a flavor asks of a host beside its sizes: NUMA and PCI devices
 ``kinds``            the declaration of a kind; table, JSON and schema follow from it
-``kubernetes``       the kinds of Kubernetes
 ``loading``          loads the kinds of the installed packages
 ``model``            the replica of the tables in memory, at one journal seq, and what a batch changed
 ``overlay``          the changes of a batch to the indexes

@@ -6,7 +6,6 @@
 ``capacity_provider``    The interface of a capacity provider, for plugins
 ``drift``                What a live system has, as a view, and where the model differs from it
 ``entries``              The entries of one listing: odd ones, doubled ones, and what the listing lacks
-``kubernetes``           The reconciler of Kubernetes clusters
 ``listing``              A reconciler that only lists: the base class for those of plugins
 ``liveness``             Whether hosts are up, by Nova's list of services and by their silence
 ``notify``               Sends notifications of our own to listeners on the message bus

@@ -3,7 +3,6 @@
 
 ``base``              the base class of all drivers, its contract with the engine, and the status of a source
 ``cursors``           decodes the stored position in a stream
-``kubernetes``        the driver ``kubernetes``: reflectors list and watch the resources of one cluster
 ``nats``              the driver ``nats_jetstream``: CloudEvents from a JetStream stream through a durable consumer
 ``notifier_options``  what both drivers of OpenStack's notifications share
 ``oslo_messaging``    the driver ``oslo_messaging``: notifications of OpenStack services

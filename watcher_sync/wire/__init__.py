@@ -3,12 +3,10 @@
 
 ``callback_urls``     which URLs and addresses a callback may have
 ``cloud_events``      CloudEvents 1.0, in structured and in binary mode
-``custom_kinds``      which kinds of Kubernetes become custom objects, and the paths of their values
 ``encodings``         the compression and the character set of a message's body
 ``envelopes``         one document of a transport or a recording becomes one event
 ``fields``            names, times and data in the fields of envelopes
 ``json``              strict JSON, decoded fast
-``kubernetes``        partial structs of Kubernetes objects
 ``limits``            limits of lengths and numbers in the model
 ``log_streams``       what the two streams of a log on JetStream are to each other
 ``request_contexts``  the request context or the initiator of a notification

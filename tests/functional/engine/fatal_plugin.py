@@ -21,7 +21,7 @@ import signal
 import threading
 
 from watcher_sync.handlers.base import Handler
-from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
+from watcher_sync.extensions.kubernetes.handler.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert, Version
 
 

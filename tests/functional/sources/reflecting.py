@@ -17,12 +17,12 @@ from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 from watcher_sync.conf import monitoring
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
-from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
+from watcher_sync.extensions.kubernetes.handler.handler import KubernetesHandler
+from watcher_sync.extensions.kubernetes.source.reflector import Reflector
+from watcher_sync.extensions.kubernetes.source.source import KubernetesSource
 from watcher_sync.model.model import Model, Snapshot
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.sources.base import IntakeClosed
-from watcher_sync.sources.kubernetes.reflector import Reflector
-from watcher_sync.sources.kubernetes.source import KubernetesSource
 from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.testing.kubernetes import KubernetesServer
 

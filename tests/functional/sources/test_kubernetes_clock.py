@@ -12,8 +12,8 @@ import pytest
 
 from tests.functional.sources.reflecting import Engine, following, only, wait_for_truth
 from tests.waiting import wait_until
-from watcher_sync.model.kubernetes import Cluster
-from watcher_sync.sources.kubernetes import monitor, progress, reflector, source
+from watcher_sync.extensions.kubernetes.kinds import Cluster
+from watcher_sync.extensions.kubernetes.source import monitor, progress, reflector, source
 from watcher_sync.testing.kubernetes import KubernetesServer, forbidden
 from watcher_sync.testing.kubernetes.builders import pod
 

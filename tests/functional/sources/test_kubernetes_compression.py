@@ -18,9 +18,9 @@ import urllib3
 
 from tests.functional.sources.reflecting import Engine, following, only, wait_for_truth
 from tests.waiting import deadline, wait_until
-from watcher_sync.sources.kubernetes import watch_stream
-from watcher_sync.sources.kubernetes.connection import TooLarge, TransportError
-from watcher_sync.sources.kubernetes.progress import Phase
+from watcher_sync.extensions.kubernetes.source import watch_stream
+from watcher_sync.extensions.kubernetes.source.connection import TooLarge, TransportError
+from watcher_sync.extensions.kubernetes.source.progress import Phase
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import pod
 

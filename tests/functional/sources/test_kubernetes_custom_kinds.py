@@ -11,9 +11,9 @@ import pytest
 from tests.functional.sources.reflecting import Engine, following, make_source
 from tests.waiting import wait_until
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.extensions.kubernetes.wire.custom_kinds import parse_entries
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import pod
-from watcher_sync.wire.custom_kinds import parse_entries
 
 KINDS = ["a.example/v1/Thing state=.status.phase ip=.status.addresses[0]", "b.example/v1/Thing"]
 

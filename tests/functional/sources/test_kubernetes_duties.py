@@ -20,9 +20,9 @@ from tests.functional.sources.reflecting import (
     wait_for_truth,
 )
 from tests.waiting import deadline, wait_until
+from watcher_sync.extensions.kubernetes.source import monitor
+from watcher_sync.extensions.kubernetes.source import source as source_module
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.kubernetes import monitor
-from watcher_sync.sources.kubernetes import source as source_module
 from watcher_sync.testing.kubernetes import Break, Hang, KubernetesServer, Silence, error_event
 from watcher_sync.testing.kubernetes.builders import bare_pods, deployment, pod, stateful_set
 

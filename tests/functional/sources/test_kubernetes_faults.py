@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from tests.functional.sources.reflecting import PODS, Engine, following, listed, only, wait_for_truth
 from tests.waiting import wait_until
+from watcher_sync.extensions.kubernetes.source import reflector
+from watcher_sync.extensions.kubernetes.source.progress import Phase
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.kubernetes import reflector
-from watcher_sync.sources.kubernetes.progress import Phase
 from watcher_sync.testing.kubernetes import (
     Answer,
     ApiError,

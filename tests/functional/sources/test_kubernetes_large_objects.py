@@ -11,10 +11,10 @@ import pytest
 from tests.functional.sources.reflecting import PODS, Engine, following, listed, only
 from tests.waiting import wait_until
 from watcher_sync.events import Event
-from watcher_sync.sources.kubernetes import lister_watcher, watch_stream
+from watcher_sync.extensions.kubernetes.source import lister_watcher, watch_stream
+from watcher_sync.extensions.kubernetes.wire.custom_kinds import parse_entries
 from watcher_sync.testing.kubernetes import KubernetesServer, error_event
 from watcher_sync.testing.kubernetes.builders import pod
-from watcher_sync.wire.custom_kinds import parse_entries
 
 MOST = 100_000
 """Bytes of an answer, and of an event."""

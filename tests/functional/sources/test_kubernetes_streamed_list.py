@@ -12,12 +12,12 @@ import pytest
 from tests.functional.sources.reflecting import PODS, Engine, following, listed, make_source, only, wait_for_truth
 from tests.waiting import deadline, wait_until
 from watcher_sync.events import Event
+from watcher_sync.extensions.kubernetes.source.options import ReflectorSettings
+from watcher_sync.extensions.kubernetes.source.progress import Phase
+from watcher_sync.extensions.kubernetes.source.reflector import Reflector
+from watcher_sync.extensions.kubernetes.source.resources import KNOWN
+from watcher_sync.extensions.kubernetes.source.target import read_target
 from watcher_sync.extensions.vnf.model.matching import is_settling, read_vdu
-from watcher_sync.sources.kubernetes.options import ReflectorSettings
-from watcher_sync.sources.kubernetes.progress import Phase
-from watcher_sync.sources.kubernetes.reflector import Reflector
-from watcher_sync.sources.kubernetes.resources import KNOWN
-from watcher_sync.sources.kubernetes.target import read_target
 from watcher_sync.testing.kubernetes import (
     Break,
     KubernetesServer,

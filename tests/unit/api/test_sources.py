@@ -19,7 +19,7 @@ from watcher_sync.api.service import Service
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
-from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
+from watcher_sync.extensions.kubernetes.handler.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts

@@ -17,7 +17,7 @@ import pytest
 from tests.clusters import Installation, one_vdu
 from tests.waiting import deadline
 from watcher_sync.exceptions import ReconcileError
-from watcher_sync.sources.kubernetes.target import ClusterTarget
+from watcher_sync.extensions.kubernetes.source.target import ClusterTarget
 from watcher_sync.testing.kubernetes import Hang, KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from tests.clusters import Installation, nothing
 from tests.waiting import deadline
 from watcher_sync.events import Event
+from watcher_sync.extensions.kubernetes.source.resources import KNOWN
+from watcher_sync.extensions.kubernetes.source.target import ClusterTarget, ListingPart
 from watcher_sync.model.changes import NEVER, absent
 from watcher_sync.reconcile.repair import after
-from watcher_sync.sources.kubernetes.resources import KNOWN
-from watcher_sync.sources.kubernetes.target import ClusterTarget, ListingPart
 from watcher_sync.testing.kubernetes import KubernetesServer
 
 pytestmark = pytest.mark.slow

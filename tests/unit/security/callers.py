@@ -18,9 +18,9 @@ from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.conf import opts
-from watcher_sync.conf.namespaces import CLUSTER, NAMESPACE_PROJECTS
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.events import Event
+from watcher_sync.extensions.kubernetes.conf.namespaces import CLUSTER, NAMESPACE_PROJECTS
 from watcher_sync.extensions.log.cursors import write_outlet
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts

@@ -12,10 +12,10 @@ from tests.unit.api.conftest import conf, store  # noqa: F401 - fixtures
 from tests.unit.security.callers import OTHER, OWN, Api, configured
 from watcher_sync.commit.batch import Batch
 from watcher_sync.conf import opts
-from watcher_sync.conf.custom_kinds import KINDS
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.extensions.kubernetes.conf.custom_kinds import KINDS
 
 
 def kinds(conf, *entries):  # noqa: F811

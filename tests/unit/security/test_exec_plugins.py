@@ -16,10 +16,10 @@ import pytest
 import yaml
 
 from tests.waiting import deadline, wait_until
-from watcher_sync.sources.kubernetes import credentials
-from watcher_sync.sources.kubernetes.connection import ApiConnection, TransportError
-from watcher_sync.sources.kubernetes.credentials import Access
-from watcher_sync.sources.kubernetes.exec_credential import ExecSettings
+from watcher_sync.extensions.kubernetes.source import credentials
+from watcher_sync.extensions.kubernetes.source.connection import ApiConnection, TransportError
+from watcher_sync.extensions.kubernetes.source.credentials import Access
+from watcher_sync.extensions.kubernetes.source.exec_credential import ExecSettings
 from watcher_sync.testing.kubernetes import KubernetesServer
 
 _V1 = "client.authentication.k8s.io/v1"

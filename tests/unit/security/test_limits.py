@@ -26,9 +26,9 @@ from watcher_sync.client.errors import UnexpectedResponse
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
+from watcher_sync.extensions.kubernetes.source import connection as kubernetes
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.kinds import Entity, In, Kinds, kind
-from watcher_sync.sources.kubernetes import connection as kubernetes
 from watcher_sync.storage.database import database
 from watcher_sync.storage.writing.store import Store
 

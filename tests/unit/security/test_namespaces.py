@@ -13,9 +13,9 @@ from tests.unit.api.conftest import conf, problem, store  # noqa: F401 - fixture
 from tests.unit.extensions.vnf.api.test_instances import demo, written
 from tests.unit.security.callers import OTHER, OWN, Api, configured
 from watcher_sync.commit.batch import Batch
-from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.extensions.kubernetes.conf.namespaces import namespace_projects
 from watcher_sync.model.changes import Upsert
 
 VNFS = "/v1/vnf_instances"

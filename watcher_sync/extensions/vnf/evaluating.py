@@ -6,11 +6,11 @@ from __future__ import annotations
 from oslo_config import cfg
 
 from watcher_sync.conf.reconcile import HEAL, policies
+from watcher_sync.extensions.kubernetes.source.source import cluster_targets
 from watcher_sync.extensions.vnf.evaluation import VnfEvaluation
 from watcher_sync.extensions.vnf.handler import KIND, VnfHandler
 from watcher_sync.extensions.vnf.notifications import VnfNotifications
 from watcher_sync.reconcile.notify import Notifications
-from watcher_sync.sources.kubernetes.source import cluster_targets
 
 
 def make_evaluation(conf: cfg.ConfigOpts) -> VnfEvaluation:

@@ -26,17 +26,17 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from watcher_sync.commit.evaluation import Evaluated, Retries
 from watcher_sync.exceptions import OperationRunning, RowRefused
+from watcher_sync.extensions.kubernetes.kinds import Cluster
+from watcher_sync.extensions.kubernetes.source.target import ClusterTarget
 from watcher_sync.extensions.vnf.handler import KIND, VnfHandler
 from watcher_sync.extensions.vnf.kinds import VnfInstance
 from watcher_sync.extensions.vnf.model.evaluation import Observation, Unlisted, unknown_in
 from watcher_sync.extensions.vnf.model.workloads import WorkloadIndex, add_names_above
 from watcher_sync.model.changes import WRITTEN_HERE, Version
 from watcher_sync.model.kinds import Entity, kind_of
-from watcher_sync.model.kubernetes import Cluster
 from watcher_sync.model.model import Key, Model, Snapshot, Staged
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import View
-from watcher_sync.sources.kubernetes.target import ClusterTarget
 
 LOG = logging.getLogger(__name__)
 

@@ -22,6 +22,9 @@ from oslo_log import log as logging
 from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.events import Actor
 from watcher_sync.exceptions import InvalidEvent, OperationRunning, RowRefused, StaleToken, SyncHeldBack
+from watcher_sync.extensions.kubernetes.reconcile.compare import Comparison
+from watcher_sync.extensions.kubernetes.reconcile.reconciler import Dependents, KubernetesReconciler
+from watcher_sync.extensions.kubernetes.source.target import ClusterTarget
 from watcher_sync.extensions.vnf.handler import KIND, VnfHandler
 from watcher_sync.extensions.vnf.instance_sync import VnfSync, reported, vnf_differences
 from watcher_sync.extensions.vnf.kinds import VnfInstance
@@ -29,9 +32,6 @@ from watcher_sync.extensions.vnf.model.evaluation import Observation, Unlisted, 
 from watcher_sync.extensions.vnf.notifications import VnfNotifications
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context
-from watcher_sync.reconcile.kubernetes.compare import Comparison
-from watcher_sync.reconcile.kubernetes.reconciler import Dependents, KubernetesReconciler
-from watcher_sync.sources.kubernetes.target import ClusterTarget
 from watcher_sync.storage.drifts import FieldDifference, list_drifts
 
 LOG = logging.getLogger(__name__)

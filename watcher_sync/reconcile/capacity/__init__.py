@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The capacity of hosts, from capacity providers.
 
-``kubernetes``  The provider of Kubernetes: what the nodes of a cluster can allocate
 ``nova``        The provider of Nova's list of hypervisors
 ``placement``   The provider of Placement: inventories and usages of resource providers
 ``providers``   Loads the enabled providers

@@ -19,11 +19,11 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.pipeline import Pipeline
 from watcher_sync.events import Event
 from watcher_sync.exceptions import DatabaseUnavailable, RowRefused
+from watcher_sync.extensions.kubernetes.source.source import cluster_targets
 from watcher_sync.extensions.vnf.evaluating import make_evaluation
 from watcher_sync.extensions.vnf.evaluation import COALESCE_SECONDS, MAX_EVALUATIONS, VnfEvaluation
 from watcher_sync.extensions.vnf.handler import SettlingSettings, VnfHandler
 from watcher_sync.model.changes import Delete, Outcome
-from watcher_sync.sources.kubernetes.source import cluster_targets
 from watcher_sync.testing.kubernetes import KubernetesServer, forbidden
 from watcher_sync.testing.kubernetes.builders import deployment
 

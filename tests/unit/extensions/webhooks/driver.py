@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from tests.simulated import NOON
+from watcher_sync.extensions.kubernetes.kinds import full_name
 from watcher_sync.extensions.webhooks.contents import make_filter
 from watcher_sync.extensions.webhooks.deliveries import Attempt, Clock, DeliverySettings, Outgoing
 from watcher_sync.extensions.webhooks.onap.documents import resource_document, resources_of
@@ -27,7 +28,6 @@ from watcher_sync.extensions.webhooks.rows import (
 from watcher_sync.extensions.webhooks.secrets import ActiveSecret, SecretBox, new_key
 from watcher_sync.extensions.webhooks.subscription import reached_by
 from watcher_sync.model.kinds import Entity
-from watcher_sync.model.kubernetes import full_name
 from watcher_sync.model.model import Key, Model
 from watcher_sync.storage.writing.journal import JournalRow, follow
 from watcher_sync.testing.kinds import builtin_kinds

@@ -26,7 +26,7 @@ from watcher_sync.api.http.rules import ADMIN
 from watcher_sync.api.http.validation import pointer
 from watcher_sync.api.service import Service
 from watcher_sync.commit.direct import DirectCommitCycle
-from watcher_sync.conf.namespaces import namespace_projects
+from watcher_sync.extensions.kubernetes.conf.namespaces import namespace_projects
 from watcher_sync.extensions.vnf.api import sol003
 from watcher_sync.extensions.vnf.api.operations import SECRET, TOKEN, owner_of, proof_of
 from watcher_sync.extensions.vnf.model.levels import (

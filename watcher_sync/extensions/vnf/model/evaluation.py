@@ -22,11 +22,11 @@ from typing import Any, Final
 
 import msgspec
 
+from watcher_sync.extensions.kubernetes.kinds import Pod
 from watcher_sync.extensions.vnf.kinds import VnfInstance
 from watcher_sync.extensions.vnf.model import levels as scaling
 from watcher_sync.extensions.vnf.model import vnfcs
 from watcher_sync.extensions.vnf.model.matching import VduInput, is_settling, read_vdu
-from watcher_sync.model.kubernetes import Pod
 from watcher_sync.model.view import View
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
+from watcher_sync.extensions.kubernetes.kinds import Pod, Workload, full_name
 from watcher_sync.model.kinds import Entity
-from watcher_sync.model.kubernetes import Pod, Workload, full_name
 from watcher_sync.model.view import View
 
 KINDS = ("Pod", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet")

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
+from watcher_sync.extensions.kubernetes.kinds import Pod
 from watcher_sync.extensions.vnf.model.matching import VduInput
-from watcher_sync.model.kubernetes import Pod
 
 Vnfc = dict[str, Any]
 """One entry of vnfcResourceInfo."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from watcher_sync.extensions.kubernetes.kinds import Pod, Workload, full_name
 from watcher_sync.extensions.vnf.kinds import VnfInstance
 from watcher_sync.model.kinds import Entity
-from watcher_sync.model.kubernetes import Pod, Workload, full_name
 
 
 class Getter(Protocol):

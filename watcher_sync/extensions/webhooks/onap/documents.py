@@ -15,10 +15,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from watcher_sync.extensions.kubernetes.kinds import CustomObject, Pod, Workload
 from watcher_sync.extensions.vnf.kinds import VnfInstance
 from watcher_sync.extensions.vnf.model.workloads import Getter, WorkloadIndex, add_names_above, workloads_of
 from watcher_sync.model.kinds import Entity, Kind, Kinds, Reference
-from watcher_sync.model.kubernetes import CustomObject, Pod, Workload
 from watcher_sync.model.view import View
 from watcher_sync.model.visibility import Hidden, seen
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.simulated import NOON
 from tests.unit.extensions.vnf.model.world import World
+from watcher_sync.extensions.kubernetes.kinds import Pod
 from watcher_sync.extensions.vnf.model.matching import VduInput, counts, is_settling, read_vdu
-from watcher_sync.model.kubernetes import Pod
 
 
 @pytest.fixture
