@@ -13,8 +13,8 @@ import msgspec
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, NotYet
-from watcher_sync.handlers.dcm.handler import OPTIONS, DcmHandler
-from watcher_sync.handlers.dcm.service_types import ServiceTypes
+from watcher_sync.extensions.dcm.handler.handler import OPTIONS, DcmHandler
+from watcher_sync.extensions.dcm.handler.service_types import ServiceTypes
 from watcher_sync.model.changes import WRITTEN_HERE, Change, Outcome, Upsert
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction

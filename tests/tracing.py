@@ -37,6 +37,7 @@ from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.engine import Engine
 from watcher_sync.events import Event
+from watcher_sync.extensions.dcm.handler.handler import DcmHandler
 from watcher_sync.extensions.kubernetes.handler.handler import KubernetesHandler
 from watcher_sync.extensions.kubernetes.source.credentials import Access
 from watcher_sync.extensions.kubernetes.source.resources import KNOWN
@@ -44,7 +45,6 @@ from watcher_sync.extensions.kubernetes.source.target import ClusterTarget
 from watcher_sync.extensions.vnf.api.registration import registration
 from watcher_sync.extensions.vnf.evaluation import COALESCE_SECONDS, VnfEvaluation
 from watcher_sync.extensions.vnf.handler import VnfHandler
-from watcher_sync.handlers.dcm.handler import DcmHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.database import database

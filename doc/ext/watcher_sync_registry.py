@@ -36,8 +36,8 @@ from sphinx.util.docutils import SphinxDirective
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from watcher_sync.cmd import manage
+from watcher_sync.extensions.dcm.handler.service_types import BUILTIN
 from watcher_sync.handlers.base import Handler
-from watcher_sync.handlers.dcm.service_types import BUILTIN
 from watcher_sync.model.declarations import fields_of
 from watcher_sync.model.kinds import Count, Field, Kind, LongText, Text
 from watcher_sync.model.loading import load_kinds

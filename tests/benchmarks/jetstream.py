@@ -22,9 +22,9 @@ from nats.js.api import AckPolicy, ConsumerConfig
 from tests.benchmarks.figures import Budget, Figure, against
 from tests.benchmarks.places import Bench
 from tests.services.servers import private_nats
-from watcher_sync.sources.nats.consumer import PullConsumer
-from watcher_sync.sources.nats.in_flight import JetStreamInFlight
-from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
+from watcher_sync.extensions.dcm.source.consumer import PullConsumer
+from watcher_sync.extensions.dcm.source.in_flight import JetStreamInFlight
+from watcher_sync.extensions.dcm.source.isolation import ConnectionLosses, RedeliveryIsolation
 from watcher_sync.transports.nats.connection import NatsConnection
 from watcher_sync.transports.nats.messages import ACK, JetStreamMessage
 

@@ -37,8 +37,6 @@ _ROOMS: Final = (
     (r"sources/(?:rabbitmq_stream/.*|oslo_messaging\.py|notifier_options\.py)", "openstack"),
     (r"sources/rabbitmq/.*", "openstack"),
     (r"conf/(?:reconcile_nova|capacity|liveness)\.py", "openstack"),
-    (r"model/dcm\.py|handlers/dcm/.*|sources/nats/.*", "dcm"),
-    (r"api/entities/(?:service_type_instances|provider_bindings)\.py", "dcm"),
 )
 """Pattern of a path below the package -> its room; None: the group is the room. Anything else is the core."""
 

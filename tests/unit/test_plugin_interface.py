@@ -46,7 +46,13 @@ INTERNAL = {
         "TransactionConflict",
         "UNAUTHORISED",
     },
-    "watcher_sync.handlers.dcm.service_types": {"BUILTIN", "NAMESPACE", "OURS", "ServiceTypes", "load_service_types"},
+    "watcher_sync.extensions.dcm.handler.service_types": {
+        "BUILTIN",
+        "NAMESPACE",
+        "OURS",
+        "ServiceTypes",
+        "load_service_types",
+    },
     "watcher_sync.model.changes": {
         "ABSENT",
         "FOLLOWED",

@@ -4,7 +4,6 @@
 ``allocations``      what the instances use of a host, and what is free
 ``changes``          the changes that a handler yields, and the outcomes of an event
 ``clock``            the limit of times that become part of versions
-``dcm``              the kinds of DCM
 ``declarations``     what a declaration of a kind is written with
 ``declared_values``  brings what a plugin hands over to the declared types
 ``delete_guard``     how many deletions are refused at once

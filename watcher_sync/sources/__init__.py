@@ -3,7 +3,6 @@
 
 ``base``              the base class of all drivers, its contract with the engine, and the status of a source
 ``cursors``           decodes the stored position in a stream
-``nats``              the driver ``nats_jetstream``: CloudEvents from a JetStream stream through a durable consumer
 ``notifier_options``  what both drivers of OpenStack's notifications share
 ``oslo_messaging``    the driver ``oslo_messaging``: notifications of OpenStack services
 ``rabbitmq``          the driver ``rabbitmq``: notifications of OpenStack services from a queue of RabbitMQ

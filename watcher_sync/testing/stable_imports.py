@@ -24,7 +24,7 @@ _NAMES: Final = {
     "watcher_sync.model.changes": "Change Delete Doubtful NEVER Outcome Seen Upsert Version absent after",
     "watcher_sync.model.scopes": "EntityScope",
     "watcher_sync.model.view": "View",
-    "watcher_sync.handlers.dcm.service_types": "ServiceType",
+    "watcher_sync.extensions.dcm.handler.service_types": "ServiceType",
     "watcher_sync.model.kinds": (
         "AdminOnly Count DependsOn Derived Doc Entity Id In LongText MaxBytes Placeholder Reference Relation Text "
         "Vocabulary kind kind_of"

@@ -12,7 +12,7 @@ from tests.functional.sources.jetstream import Dcm, cloud_event, dcm_of, reading
 from tests.functional.sources.listening import Engine
 from tests.services.servers import Server, private_nats
 from tests.waiting import wait_until
-from watcher_sync.sources.nats import consumer
+from watcher_sync.extensions.dcm.source import consumer
 
 EXPIRES_SECONDS = 30.0
 """Instead of the default: longer than a pause of the machine."""

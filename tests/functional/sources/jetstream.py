@@ -26,8 +26,8 @@ from oslo_config import cfg
 from tests.functional.sources.listening import Engine
 from tests.services.servers import Server
 from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
+from watcher_sync.extensions.dcm.source.source import NatsJetStreamSource
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.nats.source import NatsJetStreamSource
 
 T = TypeVar("T")
 STREAM = "dcm-status"

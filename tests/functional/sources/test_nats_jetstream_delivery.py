@@ -30,8 +30,8 @@ from tests.functional.sources.listening import Engine
 from tests.services.servers import Server
 from tests.waiting import Deadline, deadline, wait_until
 from watcher_sync.events import Event
+from watcher_sync.extensions.dcm.source.stream import microseconds
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.nats.stream import microseconds
 
 COUNTS = [2_000, pytest.param(20_000, marks=pytest.mark.rare)]
 

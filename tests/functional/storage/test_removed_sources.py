@@ -18,9 +18,9 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.extensions.dcm.handler.handler import DcmHandler
 from watcher_sync.extensions.federation.handler.handler import FederationHandler
 from watcher_sync.extensions.kubernetes.handler.handler import KubernetesHandler
-from watcher_sync.handlers.dcm.handler import DcmHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.database.database_time import read_clock

@@ -18,8 +18,8 @@ from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.entity_repair import reset, undelete
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.exceptions import FollowedEntity
+from watcher_sync.extensions.dcm.handler.handler import DcmHandler
 from watcher_sync.extensions.federation.handler.handler import FederationHandler
-from watcher_sync.handlers.dcm.handler import DcmHandler
 from watcher_sync.storage.groups.source_status import REMOVED, mark_removed
 from watcher_sync.testing.dcm import publisher as dcm
 

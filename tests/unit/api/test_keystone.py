@@ -11,7 +11,7 @@ from keystonemiddleware.fixture import AuthTokenFixture
 from oslo_policy import policy
 
 from tests.unit.api.conftest import Client
-from tests.unit.api.test_service_type_instances import PATH, VM
+from tests.unit.extensions.dcm.api.test_service_type_instances import PATH, VM
 from watcher_sync.assembly.api import make_application
 from watcher_sync.conf import keystone
 

@@ -12,8 +12,8 @@ import pytest
 from tests.simulated import cloud
 from tests.unit.api import conftest as api
 from tests.unit.api import test_keystone as keystone
-from tests.unit.api.test_service_type_instances import PATH as SERVICES
-from tests.unit.api.test_service_type_instances import VM
+from tests.unit.extensions.dcm.api.test_service_type_instances import PATH as SERVICES
+from tests.unit.extensions.dcm.api.test_service_type_instances import VM
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle

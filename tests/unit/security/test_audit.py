@@ -21,8 +21,8 @@ from tests.simulated import cloud, nova
 from tests.syncing import syncing_with
 from tests.unit.api import conftest as api
 from tests.unit.api import test_keystone as keystone
-from tests.unit.api.test_service_type_instances import PATH as SERVICES
-from tests.unit.api.test_service_type_instances import VM
+from tests.unit.extensions.dcm.api.test_service_type_instances import PATH as SERVICES
+from tests.unit.extensions.dcm.api.test_service_type_instances import VM
 from tests.unit.extensions.vnf.api.test_instances import DEMO, PATH
 from tests.unit.extensions.vnf.api.test_sync import Syncing
 from tests.waiting import deadline

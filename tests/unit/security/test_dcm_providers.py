@@ -9,7 +9,7 @@ from tests.providers import Player, event
 from tests.unit.api.conftest import application, client, conf, store  # noqa: F401 - fixtures
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.handlers.dcm.handler import OPTIONS, DcmHandler
+from watcher_sync.extensions.dcm.handler.handler import OPTIONS, DcmHandler
 from watcher_sync.model.changes import Outcome
 from watcher_sync.storage.stored.parking import ParkedEvents
 from watcher_sync.testing.dcm import publisher as dcm

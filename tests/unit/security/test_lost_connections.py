@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from watcher_sync.sources.nats.isolation import ConnectionLosses
+from watcher_sync.extensions.dcm.source.isolation import ConnectionLosses
 from watcher_sync.transports.nats.messages import JetStreamMessage, NatsMessage, read
 
 STORED_AT = 1_000_000

@@ -21,9 +21,9 @@ from tests.unit.api.conftest import application, conf, store  # noqa: F401 - fix
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.extensions.dcm.handler.handler import DcmHandler
+from watcher_sync.extensions.dcm.handler.payloads import legacy_of, provider_of, service_type_of
 from watcher_sync.extensions.kubernetes.handler.handler import KubernetesHandler
-from watcher_sync.handlers.dcm.handler import DcmHandler
-from watcher_sync.handlers.dcm.payloads import legacy_of, provider_of, service_type_of
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.handlers.nova.payloads import reason
 from watcher_sync.model.model import Model

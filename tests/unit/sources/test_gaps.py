@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
+from watcher_sync.extensions.dcm.source import discards
 from watcher_sync.sources.base import Gaps
-from watcher_sync.sources.nats import discards
 from watcher_sync.sources.rabbitmq_stream import queue as stream
 
 

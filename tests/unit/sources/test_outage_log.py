@@ -19,8 +19,8 @@ from tests.services.servers import free_port
 from tests.waiting import Deadline, deadline
 from watcher_sync.conf import engine as engine_options
 from watcher_sync.exceptions import SourceError
+from watcher_sync.extensions.dcm.source.source import NatsJetStreamSource
 from watcher_sync.sources.base import Source
-from watcher_sync.sources.nats.source import NatsJetStreamSource
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 
 pytestmark = pytest.mark.slow

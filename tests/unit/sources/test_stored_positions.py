@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from oslo_config import cfg
 
 from watcher_sync.conf import opts
+from watcher_sync.extensions.dcm.source.cursor import StreamCursor
+from watcher_sync.extensions.dcm.source.source import NatsJetStreamSource
 from watcher_sync.extensions.federation.source.log_source import FederationLogSource
 from watcher_sync.extensions.federation.source.region_source import RegionSource
 from watcher_sync.extensions.federation.source.source import FederationSource
 from watcher_sync.extensions.federation.source.states import RegionCursor, read_cursor
 from watcher_sync.sources.base import Source
-from watcher_sync.sources.nats.cursor import StreamCursor
-from watcher_sync.sources.nats.source import NatsJetStreamSource
 from watcher_sync.sources.rabbitmq_stream.cursor import RabbitMQCursor
 from watcher_sync.sources.rabbitmq_stream.source import RabbitMQStreamSource
 

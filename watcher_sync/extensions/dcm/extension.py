@@ -18,7 +18,7 @@ class DcmExtension(Extension):
     """See the module."""
 
     def routes(self, api: Api) -> Iterable[Route]:
-        from watcher_sync.api.entities import provider_bindings, service_type_instances
+        from watcher_sync.extensions.dcm.api import provider_bindings, service_type_instances
 
         return [
             *provider_bindings.routes(api.service, api.writer),

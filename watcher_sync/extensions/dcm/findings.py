@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from watcher_sync.conf.drivers import enabled_sources
 from watcher_sync.conf.findings import place
-from watcher_sync.handlers.dcm.handler import DcmHandler
+from watcher_sync.extensions.dcm.handler.handler import DcmHandler
 
 
 def insecure_access(conf: cfg.ConfigOpts) -> Iterator[str]:

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from watcher_sync.events import Event
-from watcher_sync.model.dcm import binding_id
+from watcher_sync.extensions.dcm.kinds import binding_id
 from watcher_sync.testing.dcm import publisher as dcm
 from watcher_sync.testing.dcm.publisher import Document, Publisher
 from watcher_sync.testing.ledger import Truth

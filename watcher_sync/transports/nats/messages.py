@@ -49,7 +49,7 @@ class JetStreamMessage(msgspec.Struct, frozen=True, gc=False):
     """Its sequence in the stream."""
     deliveries: int
     """How often the server delivered it, this time included; see also
-    :class:`~watcher_sync.sources.nats.isolation.ConnectionLosses`."""
+    :class:`~watcher_sync.extensions.dcm.source.isolation.ConnectionLosses`."""
     consumer_sequence: int = 0
     """The number of this delivery; the consumer counts all of them."""
     stored_at: int = 0

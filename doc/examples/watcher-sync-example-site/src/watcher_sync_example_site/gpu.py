@@ -3,6 +3,6 @@
 
 from __future__ import annotations
 
-from watcher_sync.handlers.dcm.service_types import ServiceType
+from watcher_sync.extensions.dcm.handler.service_types import ServiceType
 
 GPU = ServiceType(name="gpu", statuses=frozenset({"IDLE", "BUSY", "DELETED"}), aliases={"FREE": "IDLE"})

@@ -12,7 +12,7 @@ from oslo_config import cfg
 from tests.providers import Player, event
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.exceptions import PluginConflict
-from watcher_sync.handlers.dcm.service_types import BUILTIN, ServiceType, ServiceTypes
+from watcher_sync.extensions.dcm.handler.service_types import BUILTIN, ServiceType, ServiceTypes
 from watcher_sync.testing.dcm import publisher
 
 GPU = ServiceType(name="gpu", statuses=frozenset({"IDLE", "BUSY"}), aliases={"FREE": "IDLE"})
@@ -74,7 +74,7 @@ def installed(tmp_path, monkeypatch):
     def install(name, entries):
         module = name.replace("-", "_")
         (tmp_path / f"{module}.py").write_text(
-            "from watcher_sync.handlers.dcm.service_types import ServiceType\n"
+            "from watcher_sync.extensions.dcm.handler.service_types import ServiceType\n"
             + "".join(f"{attribute} = {expression}\n" for attribute, expression in entries.items())
         )
         info = tmp_path / f"{module}-1.0.dist-info"

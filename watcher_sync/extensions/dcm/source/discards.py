@@ -21,9 +21,9 @@ from typing import Final
 
 from oslo_log import log as logging
 
+from watcher_sync.extensions.dcm.source.cursor import Place
+from watcher_sync.extensions.dcm.source.stream import ConsumerHandle, StreamInfo
 from watcher_sync.sources.base import Gaps
-from watcher_sync.sources.nats.cursor import Place
-from watcher_sync.sources.nats.stream import ConsumerHandle, StreamInfo
 from watcher_sync.transports.nats.messages import JetStreamMessage, pending_of
 
 LOG = logging.getLogger(__name__)

@@ -25,13 +25,13 @@ from typing import Final
 from nats.errors import Error as NatsError
 from oslo_log import log as logging
 
+from watcher_sync.extensions.dcm.source.consumer import PullConsumer
+from watcher_sync.extensions.dcm.source.history import Attachment, StreamHistory
+from watcher_sync.extensions.dcm.source.in_flight import JetStreamInFlight
+from watcher_sync.extensions.dcm.source.isolation import ConnectionLosses, RedeliveryIsolation
+from watcher_sync.extensions.dcm.source.settings import JetStreamSettings
+from watcher_sync.extensions.dcm.source.stream import ConsumerHandle, JetStream
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.nats.consumer import PullConsumer
-from watcher_sync.sources.nats.history import Attachment, StreamHistory
-from watcher_sync.sources.nats.in_flight import JetStreamInFlight
-from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
-from watcher_sync.sources.nats.settings import JetStreamSettings
-from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream
 from watcher_sync.sources.session import NotConnected, Session
 from watcher_sync.tasks import end_tasks
 from watcher_sync.transports.exceptions import NotAnswered, NotReady

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tests.providers import EPOCH, Player, event, seconds
 from watcher_sync.events import Event
+from watcher_sync.extensions.dcm.handler.ordering import recovery_version_of, version_of
 from watcher_sync.handlers import sortable
-from watcher_sync.handlers.dcm.ordering import recovery_version_of, version_of
 from watcher_sync.model.changes import NEVER, Outcome, Upsert, after, check_key
 from watcher_sync.testing.comparison import compare
 from watcher_sync.testing.dcm import publisher

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 
 from watcher_sync.events import MAX_PORTION_BYTES, Event
-from watcher_sync.sources.nats.isolation import Key
+from watcher_sync.extensions.dcm.source.isolation import Key
 from watcher_sync.transports.nats.messages import ACK, JetStreamMessage, nak
 
 

@@ -6,9 +6,9 @@ not. DELETED is a status: the row stays until its owner deletes it through the A
 
 The API creates the rows. An event without a row waits for it (``unknown_instance``). The API writes the facets
 ``spec`` and ``provider``, an event ``status`` and ``output``, so neither overwrites the other.
-:mod:`watcher_sync.handlers.dcm.ordering` says which event is newer.
+:mod:`watcher_sync.extensions.dcm.handler.ordering` says which event is newer.
 
-:mod:`watcher_sync.handlers.dcm.authorship` says which source may report on which provider.
+:mod:`watcher_sync.extensions.dcm.handler.authorship` says which source may report on which provider.
 
 For one thread at a time.
 """
@@ -27,11 +27,9 @@ from oslo_log import log as logging
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, NotYet
-from watcher_sync.handlers import sortable
-from watcher_sync.handlers.base import Handler
-from watcher_sync.handlers.dcm.authorship import BINDING, Authorship
-from watcher_sync.handlers.dcm.ordering import answer_version_of, recovery_version_of, version_of
-from watcher_sync.handlers.dcm.payloads import (
+from watcher_sync.extensions.dcm.handler.authorship import BINDING, Authorship
+from watcher_sync.extensions.dcm.handler.ordering import answer_version_of, recovery_version_of, version_of
+from watcher_sync.extensions.dcm.handler.payloads import (
     AnswerData,
     agent_of,
     instance_id_of,
@@ -42,9 +40,11 @@ from watcher_sync.handlers.dcm.payloads import (
     service_type_of,
     time_of,
 )
-from watcher_sync.handlers.dcm.service_types import ServiceTypes, load_service_types
+from watcher_sync.extensions.dcm.handler.service_types import ServiceTypes, load_service_types
+from watcher_sync.extensions.dcm.kinds import Provider, ServiceTypeInstance, provider_id
+from watcher_sync.handlers import sortable
+from watcher_sync.handlers.base import Handler
 from watcher_sync.model.changes import NEVER, WRITTEN_HERE, Change, Delete, Upsert, Version
-from watcher_sync.model.dcm import Provider, ServiceTypeInstance, provider_id
 from watcher_sync.model.kinds import kind_of
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.view import View

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from watcher_sync.sources.nats.isolation import RedeliveryIsolation
+from watcher_sync.extensions.dcm.source.isolation import RedeliveryIsolation
 from watcher_sync.transports.nats.messages import JetStreamMessage, NatsMessage
 
 BATCH = 100

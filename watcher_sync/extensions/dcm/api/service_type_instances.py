@@ -17,7 +17,7 @@ from watcher_sync.api.http import schemas
 from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.service import Service
 from watcher_sync.commit.direct import DirectWriter
-from watcher_sync.model.dcm import ServiceTypeInstance
+from watcher_sync.extensions.dcm.kinds import ServiceTypeInstance
 from watcher_sync.model.kinds import Entity
 
 KIND: Final = "service_type_instance"

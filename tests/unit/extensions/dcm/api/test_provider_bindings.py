@@ -9,7 +9,7 @@ from tests.providers import event
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.handlers.dcm.handler import DcmHandler
+from watcher_sync.extensions.dcm.handler.handler import DcmHandler
 from watcher_sync.testing.dcm import publisher as dcm
 
 PATH = "/v1/provider_bindings"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.providers import Player, event
-from watcher_sync.handlers.dcm.service_types import ServiceType, ServiceTypes
+from watcher_sync.extensions.dcm.handler.service_types import ServiceType, ServiceTypes
 from watcher_sync.model.changes import Delete, Outcome, absent
 from watcher_sync.testing.dcm import publisher as dcm
 

@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from watcher_sync.events import Event
-from watcher_sync.sources.nats.in_flight import JetStreamInFlight
-from watcher_sync.sources.nats.stream import covers, microseconds, nanoseconds
+from watcher_sync.extensions.dcm.source.in_flight import JetStreamInFlight
+from watcher_sync.extensions.dcm.source.stream import covers, microseconds, nanoseconds
 from watcher_sync.transports.exceptions import NotReady
 from watcher_sync.transports.nats.messages import ACK, NAK, JetStreamMessage, NatsMessage
 

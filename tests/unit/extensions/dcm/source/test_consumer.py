@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from watcher_sync.events import Event
-from watcher_sync.sources.nats.consumer import EXPIRES_SECONDS, PullConsumer
-from watcher_sync.sources.nats.in_flight import JetStreamInFlight
-from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
+from watcher_sync.extensions.dcm.source.consumer import EXPIRES_SECONDS, PullConsumer
+from watcher_sync.extensions.dcm.source.in_flight import JetStreamInFlight
+from watcher_sync.extensions.dcm.source.isolation import ConnectionLosses, RedeliveryIsolation
 from watcher_sync.transports.nats.connection import Listen
 from watcher_sync.transports.nats.messages import ACK, NatsMessage
 

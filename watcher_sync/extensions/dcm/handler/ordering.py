@@ -21,8 +21,8 @@ from typing import Final
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.extensions.dcm.handler.payloads import provider_of
 from watcher_sync.handlers import sortable
-from watcher_sync.handlers.dcm.payloads import provider_of
 from watcher_sync.model.changes import NEVER, Version, after, base_of
 
 _MAX_EPOCH: Final = 10**17

@@ -10,7 +10,7 @@ a request counts for a second beyond its time.
 A request is limited in bytes, too: a server that has more to send than its ``max_pending`` closes the connection.
 
 Guaranteed: messages are emitted in the order of their arrival, except isolated ones
-(:mod:`~watcher_sync.sources.nats.isolation`). For the event loop's thread only.
+(:mod:`~watcher_sync.extensions.dcm.source.isolation`). For the event loop's thread only.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import msgspec
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 
-from watcher_sync.sources.nats.in_flight import JetStreamInFlight
-from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
-from watcher_sync.sources.nats.settings import OPEN_REQUESTS, JetStreamSettings
+from watcher_sync.extensions.dcm.source.in_flight import JetStreamInFlight
+from watcher_sync.extensions.dcm.source.isolation import ConnectionLosses, RedeliveryIsolation
+from watcher_sync.extensions.dcm.source.settings import OPEN_REQUESTS, JetStreamSettings
 from watcher_sync.transports.nats import messages
 from watcher_sync.transports.nats.connection import NatsConnection
 from watcher_sync.transports.nats.messages import JetStreamMessage, NatsMessage

@@ -21,9 +21,9 @@ from oslo_log import log as logging
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import UnauthorisedEvent
-from watcher_sync.handlers.dcm.payloads import agent_name_of, speaker_of
+from watcher_sync.extensions.dcm.handler.payloads import agent_name_of, speaker_of
+from watcher_sync.extensions.dcm.kinds import Provider, binding_id
 from watcher_sync.model.changes import Upsert, Version
-from watcher_sync.model.dcm import Provider, binding_id
 from watcher_sync.model.view import View
 
 LOG = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from typing import Final
 
 from oslo_config import cfg
 
-from watcher_sync.sources.nats.cursor import stream_id
-from watcher_sync.sources.nats.stream import ConsumerSpec
+from watcher_sync.extensions.dcm.source.cursor import stream_id
+from watcher_sync.extensions.dcm.source.stream import ConsumerSpec
 from watcher_sync.transports.nats.client_settings import CLIENT_OPTIONS, NatsClientSettings
 from watcher_sync.wire.json import MAX_SIZE
 

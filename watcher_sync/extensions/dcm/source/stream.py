@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import msgspec
 
+from watcher_sync.extensions.dcm.source.cursor import Place, read_start
 from watcher_sync.sources.cursors import FIRST
-from watcher_sync.sources.nats.cursor import Place, read_start
 from watcher_sync.transports.exceptions import NotReady
 from watcher_sync.transports.nats.api import (
     NANOSECONDS,
@@ -224,7 +224,7 @@ class JetStream:
     async def make_consumer(self, start: str) -> ConsumerHandle:
         """Create the consumer.
 
-        :param start: where it begins, for :func:`~watcher_sync.sources.nats.cursor.read_start`.
+        :param start: where it begins, for :func:`~watcher_sync.extensions.dcm.source.cursor.read_start`.
         :raises NotReady: JetStream does not answer, or refuses.
         """
         return msgspec.structs.replace(_handle(await self._make_consumer(start)), made=True)

@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 
 from watcher_sync.events import Event
+from watcher_sync.extensions.dcm.source.cursor import Place, Restoration, StreamCursor, read_cursor, read_start
+from watcher_sync.extensions.dcm.source.discards import REPORT_INTERVAL_SECONDS, Discards
+from watcher_sync.extensions.dcm.source.history import StreamHistory
+from watcher_sync.extensions.dcm.source.stream import ConsumerConfig, ConsumerHandle, StreamInfo
 from watcher_sync.sources.base import Gaps
-from watcher_sync.sources.nats.cursor import Place, Restoration, StreamCursor, read_cursor, read_start
-from watcher_sync.sources.nats.discards import REPORT_INTERVAL_SECONDS, Discards
-from watcher_sync.sources.nats.history import StreamHistory
-from watcher_sync.sources.nats.stream import ConsumerConfig, ConsumerHandle, StreamInfo
 from watcher_sync.transports.nats.messages import JetStreamMessage, NatsMessage, read
 
 CREATED = 1_772_000_000_000_000

@@ -2,8 +2,8 @@
 """The driver ``nats_jetstream``: a source of CloudEvents from a JetStream stream.
 
 Every message becomes one event. Its ``channel`` is the NATS subject. Its ``sequence`` is (epoch, sequence in the
-stream); :mod:`~watcher_sync.sources.nats.history` has the epoch. Its ``position`` is when the server stored it, in
-nanoseconds since 1970.
+stream); :mod:`~watcher_sync.extensions.dcm.source.history` has the epoch. Its ``position`` is when the server stored
+it, in nanoseconds since 1970.
 
 Acks have no answer. A lost ack means a redelivery, which the ordering guard makes harmless. The source extends the ack
 deadline of messages in flight. A message above max_deliveries is emitted as undecodable.
@@ -21,13 +21,13 @@ from oslo_log import log as logging
 
 from watcher_sync.events import CLOUD_EVENTS, Event
 from watcher_sync.exceptions import ConfigError, SourceError
+from watcher_sync.extensions.dcm.source import settings
+from watcher_sync.extensions.dcm.source.cursor import StreamCursor, read_cursor, read_start
+from watcher_sync.extensions.dcm.source.history import StreamHistory
+from watcher_sync.extensions.dcm.source.in_flight import JetStreamInFlight
+from watcher_sync.extensions.dcm.source.session import NatsSession, jetstream_of
+from watcher_sync.extensions.dcm.source.settings import JetStreamSettings
 from watcher_sync.sources.base import SourceState, SourceStatus
-from watcher_sync.sources.nats import settings
-from watcher_sync.sources.nats.cursor import StreamCursor, read_cursor, read_start
-from watcher_sync.sources.nats.history import StreamHistory
-from watcher_sync.sources.nats.in_flight import JetStreamInFlight
-from watcher_sync.sources.nats.session import NatsSession, jetstream_of
-from watcher_sync.sources.nats.settings import JetStreamSettings
 from watcher_sync.sources.session_source import SessionSource
 from watcher_sync.transports.nats.client_settings import insecure_servers, secret_files
 from watcher_sync.transports.nats.connection import close, connect, describe

@@ -22,12 +22,12 @@ from typing import Final
 from oslo_log import log as logging
 
 from watcher_sync.events import Event
+from watcher_sync.extensions.dcm.source.cursor import Loss, Place, Restoration, StreamCursor
+from watcher_sync.extensions.dcm.source.discards import Discards, utc
+from watcher_sync.extensions.dcm.source.in_flight import JetStreamInFlight
+from watcher_sync.extensions.dcm.source.stream import ConsumerHandle, JetStream, StreamInfo
 from watcher_sync.sources.base import Gaps
 from watcher_sync.sources.cursors import FIRST
-from watcher_sync.sources.nats.cursor import Loss, Place, Restoration, StreamCursor
-from watcher_sync.sources.nats.discards import Discards, utc
-from watcher_sync.sources.nats.in_flight import JetStreamInFlight
-from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream, StreamInfo
 from watcher_sync.transports.exceptions import NotReady
 from watcher_sync.transports.nats.messages import JetStreamMessage
 
