@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of :mod:`watcher_sync.model.allocations` over entities, to compare the sums of the database with."""
+"""The rules of :mod:`watcher_sync.extensions.openstack.allocations` over entities, to compare the sums of the database
+with."""
 
 from __future__ import annotations
 
 import collections
 from collections.abc import Iterable
 
-from watcher_sync.model.allocations import RESOURCES, Usage, capacity_of_fields
-from watcher_sync.model.entities import ComputeNode, Instance
+from watcher_sync.extensions.openstack.allocations import RESOURCES, Usage, capacity_of_fields
+from watcher_sync.extensions.openstack.kinds import ComputeNode, Instance
 from watcher_sync.model.view import View
 
 

@@ -16,14 +16,15 @@ from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.doubts import Doubts
-from watcher_sync.conf import cloud_account, reconcile_nova
+from watcher_sync.conf import cloud_account
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
-from watcher_sync.handlers.nova.handler import NovaHandler
+from watcher_sync.extensions.openstack.cloud.client import OpenStackCloud
+from watcher_sync.extensions.openstack.conf import reconcile_nova
+from watcher_sync.extensions.openstack.handler.handler import NovaHandler
+from watcher_sync.extensions.openstack.reconcile.reconciler import SCOPE, NovaReconciler
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Report
-from watcher_sync.reconcile.nova.reconciler import SCOPE, NovaReconciler
-from watcher_sync.reconcile.openstack import OpenStackCloud
 from watcher_sync.storage.drifts import DriftRow, list_drifts
 from watcher_sync.testing.openstack import FakeOpenStack
 

@@ -17,7 +17,7 @@ from typing import Any
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
-from watcher_sync.handlers.nova.handler import NovaHandler
+from watcher_sync.extensions.openstack.handler.handler import NovaHandler
 from watcher_sync.model.changes import Change, Outcome
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Model, Snapshot

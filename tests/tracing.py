@@ -42,10 +42,10 @@ from watcher_sync.extensions.kubernetes.handler.handler import KubernetesHandler
 from watcher_sync.extensions.kubernetes.source.credentials import Access
 from watcher_sync.extensions.kubernetes.source.resources import KNOWN
 from watcher_sync.extensions.kubernetes.source.target import ClusterTarget
+from watcher_sync.extensions.openstack.handler.handler import NovaHandler
 from watcher_sync.extensions.vnf.api.registration import registration
 from watcher_sync.extensions.vnf.evaluation import COALESCE_SECONDS, VnfEvaluation
 from watcher_sync.extensions.vnf.handler import VnfHandler
-from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.database import database
 from watcher_sync.storage.groups.leases import EngineLease

@@ -21,8 +21,8 @@ from tests.benchmarks.figures import Budget, Figure
 from tests.benchmarks.places import Bench
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.extensions.openstack.kinds import Instance
 from watcher_sync.model.changes import Version
-from watcher_sync.model.entities import Instance
 from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.sources.replay import read_events

@@ -30,8 +30,8 @@ from tests.nova_sites import NovaSite
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
+from watcher_sync.extensions.openstack.reconcile.reconciler import NovaReconciler
 from watcher_sync.reconcile.base import Report
-from watcher_sync.reconcile.nova.reconciler import NovaReconciler
 from watcher_sync.testing.nova.cloud import CloudSimulator
 from watcher_sync.testing.openstack import FakeOpenStack, Inventory
 from watcher_sync.testing.openstack.population import populate

@@ -31,12 +31,6 @@ _ROOMS: Final = (
     (r"extensions/(\w+)/.*", None),
     (r"client/.*", "client"),
     (r"(?:testing|demo)/.*", "testing"),
-    (r"handlers/nova/.*|reconcile/(?:nova|liveness)/.*|reconcile/openstack.*", "openstack"),
-    (r"reconcile/capacity/(?!kubernetes).*|model/(?:entities|extra_specs|allocations)\.py", "openstack"),
-    (r"read/(?:compute_model|host_usage)\.py|api/entities/compute_model\.py", "openstack"),
-    (r"sources/(?:rabbitmq_stream/.*|oslo_messaging\.py|notifier_options\.py)", "openstack"),
-    (r"sources/rabbitmq/.*", "openstack"),
-    (r"conf/(?:reconcile_nova|capacity|liveness)\.py", "openstack"),
 )
 """Pattern of a path below the package -> its room; None: the group is the room. Anything else is the core."""
 

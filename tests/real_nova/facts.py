@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
+from watcher_sync.extensions.openstack.kinds import Instance
 from watcher_sync.model.declarations import fields_of
-from watcher_sync.model.entities import Instance
 from watcher_sync.testing.comparison import ModelDifference
 
 

@@ -16,7 +16,7 @@ from oslo_config import cfg
 
 from watcher_sync.client.transport import Transport
 from watcher_sync.conf import opts
-from watcher_sync.reconcile.openstack import OpenStackCloud
+from watcher_sync.extensions.openstack.cloud.client import OpenStackCloud
 
 _ACCOUNT = {"auth_url": "http://127.0.0.1:9/v3", "username": "auditor", "password": "x", "user_domain_id": "default"}
 

@@ -214,7 +214,10 @@ def test_the_guide_names_nothing_that_the_page_does_not_list() -> None:
             "from watcher_sync.handlers import sortable\nsortable._EPOCH",
             "handlers.sortable._EPOCH is internal",
         ),
-        ("from watcher_sync.handlers import nova", "watcher_sync.handlers.nova is internal"),
+        (
+            "from watcher_sync.extensions.openstack import handler",
+            "watcher_sync.extensions.openstack.handler is internal",
+        ),
         ("import watcher_sync.events", "import watcher_sync.events: import its names with from"),
         ("from watcher_sync.testing.dcm import publisher", ""),
         ("from watcher_sync.testing.dcm.publisher import status", ""),

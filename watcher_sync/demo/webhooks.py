@@ -27,11 +27,11 @@ from watcher_sync.demo.limits import DemoFailed, Limits
 from watcher_sync.demo.network_functions import FUNCTIONS
 from watcher_sync.demo.receiver import Receiver, View
 from watcher_sync.exceptions import WatcherSyncError
+from watcher_sync.extensions.openstack.kinds import Instance
 from watcher_sync.extensions.webhooks.assembly import WebhookOutlet, assemble
 from watcher_sync.extensions.webhooks.onap.documents import find_instance, resource_document, resources_of
 from watcher_sync.extensions.webhooks.secrets import new_key
 from watcher_sync.extensions.webhooks.standard_webhooks import new_secret
-from watcher_sync.model.entities import Instance
 from watcher_sync.model.model import Snapshot
 from watcher_sync.testing.deadlines import Deadline, deadline
 

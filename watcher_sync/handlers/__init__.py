@@ -2,6 +2,5 @@
 """Handlers: one event and a view become changes, without I/O. One package per dialect.
 
 ``base``      the base class of handlers
-``nova``      versioned notifications of Nova become compute nodes, instances and aggregates
 ``sortable``  times and ids as text that sorts like them, for versions
 """

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model: entity kinds, the replica in memory, and the ordering guard.
 
-``allocations``      what the instances use of a host, and what is free
 ``changes``          the changes that a handler yields, and the outcomes of an event
 ``clock``            the limit of times that become part of versions
 ``declarations``     what a declaration of a kind is written with
 ``declared_values``  brings what a plugin hands over to the declared types
 ``delete_guard``     how many deletions are refused at once
-``entities``         the kinds of Nova
 ``entity_overlay``   the entities of one batch, over the model: reads, staging, what follows, undo
-``extra_specs``      what a flavor asks of a host beside its sizes: NUMA and PCI devices
 ``kinds``            the declaration of a kind; table, JSON and schema follow from it
 ``loading``          loads the kinds of the installed packages
 ``model``            the replica of the tables in memory, at one journal seq, and what a batch changed

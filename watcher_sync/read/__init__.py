@@ -2,12 +2,10 @@
 """Every reader of the model or of the journal, and no writer.
 
 ``changed_states``  Reads the present states of the entities that changed after a seq
-``compute_model``   Reads hosts and servers of one generation as the JSON text of one document
 ``differences``     What changed of each entity between two seqs
 ``entity_reader``   Reads the entities of one kind as JSON text: by id, in pages, or all
 ``filters``         Conditions on the fields of a kind, with one meaning on all databases
 ``graph``           The graph of relations around one entity, and the number of entities that need it
-``host_usage``      The fields ``used_*`` and ``free_*`` of compute nodes, computed from the instances of hosts
 ``journal_reader``  One thread reads new journal rows for all readers of a process
 ``journal_signal``  Waits until the journal's head may have moved
 ``member_states``   The state of an entity as one text, the health that it means, and the number of entities by state

@@ -47,7 +47,7 @@ _NAMES: Final = {
     "watcher_sync.wire.json": "MAX_SIZE",
     "watcher_sync.reconcile.base": "Context FieldDifference Reconciler Report",
     "watcher_sync.reconcile.listing": "ListingReconciler UnreadableEntry read_entries",
-    "watcher_sync.reconcile.openstack_listing": (
+    "watcher_sync.extensions.openstack.cloud.listing": (
         "CloudBadRequest CloudClient CloudError CloudRequestRefused OpenStackReconciler id_of pages resource"
     ),
     "watcher_sync.reconcile.capacity_provider": "CapacityError CapacityProvider HostCapacity ResourceInventory",

@@ -18,10 +18,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from watcher_sync.exceptions import ReconcileError
-from watcher_sync.handlers import sortable
-from watcher_sync.model.kinds import Entity, kind_of
-from watcher_sync.reconcile.listing import UnreadableEntry, read_entries
-from watcher_sync.reconcile.openstack_listing import (
+from watcher_sync.extensions.openstack.cloud.listing import (
     CloudBadRequest,
     CloudClient,
     CloudRequestRefused,
@@ -30,6 +27,9 @@ from watcher_sync.reconcile.openstack_listing import (
     pages,
     resource,
 )
+from watcher_sync.handlers import sortable
+from watcher_sync.model.kinds import Entity, kind_of
+from watcher_sync.reconcile.listing import UnreadableEntry, read_entries
 from watcher_sync_cinder.handler import attachment_fields, pool_fields
 from watcher_sync_cinder.kinds import KINDS, StorageBackend, StoragePool, Volume, VolumeSnapshot, VolumeType
 

@@ -11,9 +11,15 @@ from typing import Any, ClassVar, Final
 import msgspec
 from oslo_log import log as logging
 
+from watcher_sync.extensions.openstack.cloud.listing import (
+    CloudRequestRefused,
+    OpenStackReconciler,
+    id_of,
+    pages,
+    resource,
+)
 from watcher_sync.model.kinds import Entity
 from watcher_sync.reconcile.listing import UnreadableEntry, read_entries
-from watcher_sync.reconcile.openstack_listing import CloudRequestRefused, OpenStackReconciler, id_of, pages, resource
 from watcher_sync_ironic.entities import BaremetalNode, BaremetalPort, BaremetalPortgroup
 from watcher_sync_ironic.payloads import NodeData, PortData, PortgroupData
 

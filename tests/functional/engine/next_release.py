@@ -46,8 +46,8 @@ class Licence(Entity, frozen=True, kw_only=True, gc=False):
 
     name: Annotated[Text | None, In("state"), Doc("Its name.")] = None
 """
-_ENTRY = "aggregate = watcher_sync.model.entities:Aggregate\n"
-_NEW_ENTRY = "licence = watcher_sync.model.entities:Licence\n"
+_ENTRY = "aggregate = watcher_sync.extensions.openstack.kinds:Aggregate\n"
+_NEW_ENTRY = "licence = watcher_sync.extensions.openstack.kinds:Licence\n"
 
 _HEAD = 'HEAD: Final = "{}"'
 

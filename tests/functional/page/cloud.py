@@ -16,8 +16,8 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.extensions.log.cursors import FAILED, write_outlet
+from watcher_sync.extensions.openstack.kinds import Instance
 from watcher_sync.model.changes import Change, Delete, Upsert
-from watcher_sync.model.entities import Instance
 from watcher_sync.model.kinds import kind_of
 from watcher_sync.storage.groups.source_status import SourceRow, write_sources
 from watcher_sync.storage.writing.store import Store

@@ -23,7 +23,7 @@ from tests.waiting import wait_until
 from watcher_sync.assembly.api import Wsgi
 from watcher_sync.commit.batch import Batch
 from watcher_sync.events import Event
-from watcher_sync.handlers.nova.handler import NovaHandler
+from watcher_sync.extensions.openstack.handler.handler import NovaHandler
 from watcher_sync.storage.groups.source_status import list_sources, mark_removed, write_sources
 
 

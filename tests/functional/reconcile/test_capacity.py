@@ -17,11 +17,11 @@ from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import ReconcileError
 from watcher_sync.extensions.kubernetes.source.source import KubernetesSource
-from watcher_sync.model.allocations import free_of
+from watcher_sync.extensions.openstack.allocations import free_of
+from watcher_sync.extensions.openstack.capacity.reconciler import CapacityReconciler
+from watcher_sync.extensions.openstack.cloud.client import OpenStackCloud
+from watcher_sync.extensions.openstack.liveness.service import ServiceStates
 from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.reconcile.capacity.reconciler import CapacityReconciler
-from watcher_sync.reconcile.liveness.service import ServiceStates
-from watcher_sync.reconcile.openstack import OpenStackCloud
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.openstack import (
     Cut,

@@ -17,7 +17,7 @@ from tests.simulated import SIMULATED
 from tests.waiting import deadline, wait_until
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
-from watcher_sync.model.entities import ComputeNode
+from watcher_sync.extensions.openstack.kinds import ComputeNode
 from watcher_sync.model.kinds import kind_of
 from watcher_sync.storage.groups.source_status import read_inventory
 from watcher_sync.testing.comparison import compare

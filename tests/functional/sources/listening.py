@@ -19,8 +19,8 @@ from oslo_config import cfg
 from tests.services.ensure import DEFAULT_URLS, VARIABLES
 from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 from watcher_sync.events import Event
+from watcher_sync.extensions.openstack.sources.oslo_messaging import OsloMessagingSource
 from watcher_sync.sources.base import IntakeClosed, Source, SourceState
-from watcher_sync.sources.oslo_messaging import OsloMessagingSource
 
 BROKER = os.environ.get(VARIABLES["rabbitmq"], DEFAULT_URLS["rabbitmq"])
 

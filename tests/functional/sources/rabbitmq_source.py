@@ -89,7 +89,7 @@ class Observed:
         self._sampler = threading.Thread(target=self._sample, name="sampler", daemon=True)
 
     def __enter__(self) -> Self:
-        logging.getLogger("watcher_sync.sources").addHandler(self._warnings)
+        logging.getLogger("watcher_sync").addHandler(self._warnings)
         self.source.start(self.engine.emit)
         self._sampler.start()
         return self
@@ -100,7 +100,7 @@ class Observed:
         self._stop.set()
         self._sampler.join()
         self.source.stop(time.monotonic() + deadline(5))
-        logging.getLogger("watcher_sync.sources").removeHandler(self._warnings)
+        logging.getLogger("watcher_sync").removeHandler(self._warnings)
 
     @property
     def status(self) -> SourceStatus:

@@ -21,9 +21,9 @@ from tests.functional.sources.listening import (
     wrap,
 )
 from tests.waiting import wait_until
+from watcher_sync.extensions.openstack.sources.oslo_messaging import OsloMessagingSource
+from watcher_sync.extensions.openstack.sources.rabbitmq.source import RabbitMQSource
 from watcher_sync.sources.base import Source, SourceState
-from watcher_sync.sources.oslo_messaging import OsloMessagingSource
-from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 
 
 @pytest.fixture(params=[OsloMessagingSource, RabbitMQSource])

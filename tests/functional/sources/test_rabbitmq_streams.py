@@ -23,9 +23,9 @@ from tests.functional.sources.listening import envelope, wrap
 from tests.functional.sources.rabbitmq_source import STREAMS, make_source
 from tests.waiting import deadline, wait_until
 from watcher_sync.events import Event
+from watcher_sync.extensions.openstack.sources.rabbitmq.in_flight import QueuedMessage
+from watcher_sync.extensions.openstack.sources.rabbitmq_stream.source import RabbitMQStreamSource
 from watcher_sync.sources.base import IntakeClosed, Source, SourceState, SourceStatus
-from watcher_sync.sources.rabbitmq.in_flight import QueuedMessage
-from watcher_sync.sources.rabbitmq_stream.source import RabbitMQStreamSource
 from watcher_sync.transports.rabbitmq.connection import connect
 
 SMALL = {"stream_max_bytes": 20_000, "stream_segment_bytes": 5_000}
@@ -166,7 +166,7 @@ def assert_each_was_reported_once(status: SourceStatus, lines: Sequence[str]) ->
 @pytest.fixture
 def quick_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The state of the stream is read often."""
-    monkeypatch.setattr("watcher_sync.sources.rabbitmq.consumer._INTERVAL_SECONDS", 0.2)
+    monkeypatch.setattr("watcher_sync.extensions.openstack.sources.rabbitmq.consumer._INTERVAL_SECONDS", 0.2)
 
 
 def test_compressed_events_of_a_stream_arrive_and_a_stored_position_after_one_is_found_again(stream: Stream) -> None:

@@ -17,9 +17,9 @@ import trustme
 from tests.functional.sources.listening import Engine, envelope, listening, make_source, publishing, wrap
 from tests.waiting import deadline, wait_until
 from watcher_sync.exceptions import ConfigError, SourceError
+from watcher_sync.extensions.openstack.sources.oslo_messaging import OsloMessagingSource
+from watcher_sync.extensions.openstack.sources.rabbitmq.source import RabbitMQSource
 from watcher_sync.sources.base import Source, SourceState
-from watcher_sync.sources.oslo_messaging import OsloMessagingSource
-from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 
 
 class TlsEnd:

@@ -10,9 +10,9 @@ from tests.functional.storage.conftest import opened
 from tests.simulated import telling, told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
-from watcher_sync.model.allocations import Usage
+from watcher_sync.extensions.openstack.allocations import Usage
+from watcher_sync.extensions.openstack.read.host_usage import read_used
 from watcher_sync.model.changes import Upsert
-from watcher_sync.read.host_usage import read_used
 from watcher_sync.testing.kinds import builtin_kinds
 
 

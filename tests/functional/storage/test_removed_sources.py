@@ -21,7 +21,7 @@ from watcher_sync.exceptions import ConfigError
 from watcher_sync.extensions.dcm.handler.handler import DcmHandler
 from watcher_sync.extensions.federation.handler.handler import FederationHandler
 from watcher_sync.extensions.kubernetes.handler.handler import KubernetesHandler
-from watcher_sync.handlers.nova.handler import NovaHandler
+from watcher_sync.extensions.openstack.handler.handler import NovaHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.database.database_time import read_clock
 from watcher_sync.storage.drifts import FieldDifference, replace_drifts

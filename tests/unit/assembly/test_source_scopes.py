@@ -16,7 +16,7 @@ from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.extensions.federation.handler.handler import FederationHandler
 from watcher_sync.extensions.kubernetes.handler.handler import KubernetesHandler
-from watcher_sync.handlers.nova.handler import NovaHandler
+from watcher_sync.extensions.openstack.handler.handler import NovaHandler
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.kinds import builtin_kinds
 

@@ -25,7 +25,7 @@ from watcher_sync.assembly.store import open_store  # noqa: E402
 from watcher_sync.cmd import outlet_services  # noqa: E402
 from watcher_sync.conf import opts, strict  # noqa: E402
 from watcher_sync.dispatch import load_handlers  # noqa: E402
-from watcher_sync.reconcile.capacity.static import StaticProvider  # noqa: E402
+from watcher_sync.extensions.openstack.capacity.static import StaticProvider  # noqa: E402
 from watcher_sync.reconcile.capacity_provider import CapacityError  # noqa: E402
 from watcher_sync.reconcile.plugins import load_reconcilers  # noqa: E402
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from watcher_sync.events import Event
 from watcher_sync.extensions.dcm.handler.ordering import answer_version_of, recovery_version_of, version_of
+from watcher_sync.extensions.openstack.handler.aggregates import joined
+from watcher_sync.extensions.openstack.kinds import Aggregate
 from watcher_sync.handlers import sortable
-from watcher_sync.handlers.nova.aggregates import joined
 from watcher_sync.model.changes import NEVER, Upsert, Version, absent, after, base_of, check_key
-from watcher_sync.model.entities import Aggregate
 from watcher_sync.model.kinds import kind_of
 
 BEGIN: Final = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from watcher_sync.extensions.openstack.handler import ordering
 from watcher_sync.handlers import sortable
-from watcher_sync.handlers.nova import ordering
 
 
 @pytest.mark.parametrize("text", ["e1!", "!", "e 1", "é !", "x" * 65 + "! ", "12345678-1234-1234-1234-1234567890a!"])

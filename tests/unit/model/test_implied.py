@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from tests.simulated import new_model, play, telling, told
+from watcher_sync.extensions.openstack.kinds import zone_of_host
 from watcher_sync.model import overlay
 from watcher_sync.model.changes import Delete, Outcome, Upsert
-from watcher_sync.model.entities import zone_of_host
 from watcher_sync.model.table import index_values
 
 

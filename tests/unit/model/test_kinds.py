@@ -11,7 +11,7 @@ import pytest
 
 from tests.simulated import NOON
 from watcher_sync.exceptions import InvalidEvent, PluginConflict
-from watcher_sync.model.entities import Instance
+from watcher_sync.extensions.openstack.kinds import Instance
 from watcher_sync.model.kinds import Count, Derived, Entity, In, Kinds, LongText, Reference, Text, kind, kind_of
 from watcher_sync.model.visibility import hidden_of
 from watcher_sync.testing.kinds import builtin_kinds

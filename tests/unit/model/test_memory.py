@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.simulated import NOON
 from watcher_sync.events import Event
+from watcher_sync.extensions.openstack.kinds import Instance
 from watcher_sync.model.changes import Upsert, Version
-from watcher_sync.model.entities import Instance
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.table import Table

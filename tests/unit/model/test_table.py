@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watcher_sync.model.entities import Instance
+from watcher_sync.extensions.openstack.kinds import Instance
 from watcher_sync.model.kinds import kind_of
 from watcher_sync.model.overlay import IndexOverlay
 from watcher_sync.model.table import Index, Table, ids_of

@@ -141,5 +141,5 @@ def stepped(conf, clock):
 @pytest.fixture
 def said(caplog):
     """The log's lines so far, without level and place."""
-    caplog.set_level(logging.INFO, "watcher_sync.reconcile")
+    caplog.set_level(logging.INFO, "watcher_sync")
     return lambda: [record.getMessage() for record in caplog.records]

@@ -23,8 +23,8 @@ from tests.sites import follow
 from tests.unit.model.kinds import Slot, Ticket, kinds
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ReconcileError
+from watcher_sync.extensions.openstack.kinds import ComputeNode
 from watcher_sync.model.changes import Delete, Outcome, Upsert, Version
-from watcher_sync.model.entities import ComputeNode
 from watcher_sync.model.kinds import Entity, In, Placeholder, Reference, Text, kind
 from watcher_sync.model.view import View
 from watcher_sync.reconcile import entries

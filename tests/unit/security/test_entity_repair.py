@@ -23,7 +23,7 @@ from watcher_sync.commit.entity_repair import CannotRepair
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.extensions.dcm.handler.handler import DcmHandler
-from watcher_sync.handlers.nova.handler import NovaHandler
+from watcher_sync.extensions.openstack.handler.handler import NovaHandler
 from watcher_sync.model.changes import Delete, Outcome, Upsert, Version
 from watcher_sync.storage.writing.journal import read_since
 from watcher_sync.storage.writing.locked import lock_head

@@ -24,8 +24,8 @@ from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.extensions.dcm.handler.handler import DcmHandler
 from watcher_sync.extensions.dcm.handler.payloads import legacy_of, provider_of, service_type_of
 from watcher_sync.extensions.kubernetes.handler.handler import KubernetesHandler
-from watcher_sync.handlers.nova.handler import NovaHandler
-from watcher_sync.handlers.nova.payloads import reason
+from watcher_sync.extensions.openstack.handler.handler import NovaHandler
+from watcher_sync.extensions.openstack.handler.payloads import reason
 from watcher_sync.model.model import Model
 from watcher_sync.testing.kinds import builtin_kinds
 from watcher_sync.transports.scrubbing import without_secrets

@@ -22,9 +22,9 @@ from watcher_sync.client import Client, ClientError, NotConfigured
 from watcher_sync.client.watch import HarvestRefused, RestHarvester
 from watcher_sync.extensions.federation.source.options import OPTIONS, read_settings
 from watcher_sync.extensions.federation.source.region import Region
-from watcher_sync.reconcile.openstack import OpenStackCloud
-from watcher_sync.reconcile.openstack_errors import CloudError
-from watcher_sync.reconcile.openstack_transport import require_same_host
+from watcher_sync.extensions.openstack.cloud.client import OpenStackCloud
+from watcher_sync.extensions.openstack.cloud.errors import CloudError
+from watcher_sync.extensions.openstack.cloud.transport import require_same_host
 
 STATUSES = ["301 Moved Permanently", "302 Found", "303 See Other", "307 Temporary Redirect", "308 Permanent Redirect"]
 

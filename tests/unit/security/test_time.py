@@ -22,8 +22,8 @@ from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import CLOUD_EVENTS, Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.extensions.dcm.handler.handler import OPTIONS, DcmHandler
+from watcher_sync.extensions.openstack.handler.handler import NovaHandler
 from watcher_sync.handlers import sortable
-from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Change, Outcome, Seen, Upsert
 from watcher_sync.model.clock import limit_at
 from watcher_sync.model.transaction import Transaction

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from watcher_sync.extensions.dcm.source import discards
+from watcher_sync.extensions.openstack.sources.rabbitmq_stream import queue as stream
 from watcher_sync.sources.base import Gaps
-from watcher_sync.sources.rabbitmq_stream import queue as stream
 
 
 def test_what_a_reader_took_does_not_change() -> None:

@@ -32,7 +32,7 @@ OTHERS = {
     ("commit/entity_repair.py", "undelete"): "the entity that an operator names",
     ("extensions/webhooks/shards.py", "_bury"): "workers without a heartbeat, by the monotonic clock",
     ("extensions/webhooks/shards.py", "leave"): "the worker itself",
-    ("reconcile/nova/writer.py", "restore"): "entities that exist",
+    ("extensions/openstack/reconcile/writer.py", "restore"): "entities that exist",
     ("storage/drifts.py", "_replace"): "differences that are gone",
     (
         "storage/groups/engines.py",

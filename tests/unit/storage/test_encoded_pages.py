@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher_sync.read.compute_model import merge, pages_of
+from watcher_sync.extensions.openstack.read.compute_model import merge, pages_of
 
 IDS = st.integers(min_value=0, max_value=400).map(lambda number: f"{number:03d}")
 TEXTS = st.binary(min_size=1, max_size=8)

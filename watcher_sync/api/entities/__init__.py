@@ -2,7 +2,6 @@
 """The entities of each kind: lists, items, histories, writes, views.
 
 ``changed_states``     ``GET /v1/states``: the states of what changed after a position, for a copy of the model
-``compute_model``      ``GET /v1/compute_model``: hosts and servers of one generation, for optimisers
 ``differences``        ``GET /v1/diff``: what changed of each entity between two moments
 ``entity_collection``  What the resources of one kind share
 ``entity_filters``     The filters of a list: ``field=value``, ``field=op:value``

@@ -14,12 +14,13 @@ from oslo_config import cfg
 from oslo_upgradecheck.upgradecheck import Code, Result
 
 from watcher_sync.assembly.probing import warned
-from watcher_sync.conf import cloud_account, opts, reconcile_nova
+from watcher_sync.conf import cloud_account, opts
 from watcher_sync.conf.drivers import enabled_sources
 from watcher_sync.conf.findings import place
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, StorageError
 from watcher_sync.extension import Examined
+from watcher_sync.extensions.openstack.conf import reconcile_nova
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.groups.source_status import list_inventories
 from watcher_sync.storage.writing.journal import first_since

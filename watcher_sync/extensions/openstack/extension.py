@@ -23,17 +23,17 @@ class OpenStackExtension(Extension):
     """See the module."""
 
     def options(self) -> Iterable[tuple[str, Sequence[cfg.Opt]]]:
-        from watcher_sync.conf import capacity, liveness, reconcile_nova
+        from watcher_sync.extensions.openstack.conf import capacity, liveness, reconcile_nova
 
         return [(module.GROUP, module.OPTS) for module in (liveness, reconcile_nova, capacity)]
 
     def plugin_groups(self) -> Mapping[str, PluginGroup]:
-        from watcher_sync.conf.capacity import CAPACITY_PROVIDERS
+        from watcher_sync.extensions.openstack.conf.capacity import CAPACITY_PROVIDERS
 
         return {CAPACITY_PROVIDERS: PluginGroup(prefix="capacity_provider")}
 
     def routes(self, api: Api) -> Iterable[Route]:
-        from watcher_sync.api.entities import compute_model
+        from watcher_sync.extensions.openstack.api import compute_model
 
         return compute_model.routes(api.service, api.feed)
 
@@ -45,7 +45,7 @@ class OpenStackExtension(Extension):
 
     def computed_fields(self) -> Mapping[str, ComputedFields]:
         """What the instances use of a host, and what is free."""
-        from watcher_sync.read.host_usage import COMPUTED, KIND
+        from watcher_sync.extensions.openstack.read.host_usage import COMPUTED, KIND
 
         return {KIND: COMPUTED}
 

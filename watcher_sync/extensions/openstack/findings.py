@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from oslo_config import cfg
 
 from watcher_sync.conf.insecure_account import find_insecure_account
-from watcher_sync.conf.reconcile_nova import GROUP
+from watcher_sync.extensions.openstack.conf.reconcile_nova import GROUP
 
 
 def insecure_transports(conf: cfg.ConfigOpts) -> Iterator[str]:

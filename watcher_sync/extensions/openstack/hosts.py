@@ -8,10 +8,10 @@ from collections.abc import Collection
 from oslo_config import cfg
 
 from watcher_sync.engine.engine import Engine
+from watcher_sync.extensions.openstack.cloud.client import OpenStackCloud
+from watcher_sync.extensions.openstack.liveness.service import LivenessService, ServiceStates
+from watcher_sync.extensions.openstack.liveness.writer import LivenessWriter
 from watcher_sync.reconcile.base import Context
-from watcher_sync.reconcile.liveness.service import LivenessService, ServiceStates
-from watcher_sync.reconcile.liveness.writer import LivenessWriter
-from watcher_sync.reconcile.openstack import OpenStackCloud
 from watcher_sync.sources.base import SourceState
 
 

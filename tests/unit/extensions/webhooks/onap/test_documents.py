@@ -14,6 +14,7 @@ from tests.simulated import NOON
 from tests.unit.extensions.vnf.model.world import World, registered
 from watcher_sync.extensions.dcm.kinds import ServiceTypeInstance
 from watcher_sync.extensions.kubernetes.kinds import Pod, Workload
+from watcher_sync.extensions.openstack.kinds import Instance
 from watcher_sync.extensions.vnf.kinds import VnfInstance
 from watcher_sync.extensions.webhooks.onap.documents import (
     STATUS_FIELDS,
@@ -23,7 +24,6 @@ from watcher_sync.extensions.webhooks.onap.documents import (
     resource_document,
     status_document,
 )
-from watcher_sync.model.entities import Instance
 from watcher_sync.model.kinds import Entity, In, Text, kind, kind_of
 from watcher_sync.testing.kinds import builtin_kinds
 
