@@ -23,9 +23,7 @@ from nats.errors import Error as NatsError
 from tests.functional.engine.driving import EngineProcess, Installation
 from tests.functional.log.memory_log import Cloud, instance
 from tests.functional.log.test_oslo_messaging import BROKER, Listener, delete_queue
-from tests.functional.log.test_rabbitmq_stream import read
 from tests.functional.sources.jetstream import Dcm, dcm_of
-from tests.services.rabbitmq import private_rabbitmq_stream_node
 from tests.services.servers import Server, nats_programs, private_nats_cluster
 from tests.setting_back import Backup
 from tests.waiting import deadline, wait_until
@@ -283,27 +281,6 @@ def test_a_database_restored_and_written_past_the_log_while_the_outlet_is_stoppe
     begins = [each.epoch for each in follower.entries if each.change == "snapshot_begin"]
     assert (begins[0], len(set(begins))) == (cloud.cycle.model.epoch, 2)
     assert len({(each.epoch, each.seq, each.change, each.id) for each in follower.entries}) == len(follower.entries)
-
-
-def test_each_change_is_in_a_stream_of_rabbitmq_once_though_the_outlet_is_killed_twenty_times(
-    bare_site: Installation, figure: Callable[[str], None]
-) -> None:
-    with private_rabbitmq_stream_node() as node:
-        bare_site.options |= {
-            "outlet_bus.driver": "rabbitmq_stream",
-            "outlet_bus.transport_url": node.url,
-            "outlet_bus.stream_port": node.stream_port,
-            "outlet_bus.stream": STREAM,
-            "outlet_bus.stream_mode": "create",
-        }
-        cloud = Cloud(bare_site.store)
-        head = kill_under_load(bare_site, cloud)
-        found = read(node, STREAM, f"{cloud.cycle.model.epoch}:{head}")
-    seqs = [int(headers["Watcher-Sync-Position"].rpartition(":")[2]) for headers, _ in found]
-    changes = seqs[_INSTANCES + 2 :]
-    assert changes == list(range(changes[0], head + 1))
-    assert changes[0] == seqs[0] + 1
-    figure(f"{KILLS} kills, {len(changes)} changes, each once and in order")
 
 
 def test_no_change_is_missing_on_the_notification_bus_though_the_outlet_is_killed_twenty_times(

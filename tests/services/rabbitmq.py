@@ -24,7 +24,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Final
 from urllib.parse import quote
 
-from tests.services.servers import RabbitMQ, ServiceBroken, free_port, program
+from tests.services.servers import RabbitMQ, ServiceBroken, program
 from watcher_sync.testing.deadlines import Deadline, deadline
 
 MEMORY_LIMIT: Final = 700 * 1024 * 1024
@@ -261,29 +261,6 @@ def _binaries(*values: str) -> str:
 def url_of_cluster(nodes: Sequence[RabbitMQNode]) -> str:
     """The address with each node as a host, in this order."""
     return f"rabbit://{','.join(f'guest:guest@{node.host}' for node in nodes)}/"
-
-
-class RabbitMQStreamNode(RabbitMQNode):
-    """A node that speaks the stream protocol, too."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stream_port = free_port()
-        (self.home / "enabled_plugins").write_text("[rabbitmq_stream].\n")
-        with (self.home / "rabbitmq.conf").open("a") as conf:
-            conf.write(f"stream.listeners.tcp.local = 127.0.0.1:{self.stream_port}\n")
-            conf.write(f"stream.advertised_host = 127.0.0.1\nstream.advertised_port = {self.stream_port}\n")
-
-
-@contextmanager
-def private_rabbitmq_stream_node() -> Iterator[RabbitMQStreamNode]:
-    """A RabbitMQ to break, with the stream protocol."""
-    node = RabbitMQStreamNode()
-    try:
-        node.create()
-        yield node
-    finally:
-        node.remove()
 
 
 @contextmanager

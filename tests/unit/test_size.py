@@ -13,7 +13,7 @@ BUDGETS = {
     "webhooks": 4_680,
     "kubernetes": 4_040,
     "watch": 3_560,
-    "log": 3_390,
+    "log": 3_000,
     "vnf": 2_650,
     "dcm": 2_260,
     "federation": 1_700,

@@ -25,10 +25,9 @@ from tests.functional.log.memory_log import (
 from tests.functional.log.publishing import answer_timeout
 from tests.functional.log.test_kafka import MockCluster
 from tests.functional.log.test_oslo_messaging import Listener
-from tests.functional.log.test_rabbitmq_stream import read
 from tests.functional.sources.jetstream import dcm_of
 from tests.functional.storage.conftest import opened
-from tests.services.rabbitmq import private_rabbitmq_node, private_rabbitmq_stream_node
+from tests.services.rabbitmq import private_rabbitmq_node
 from tests.services.servers import nats_programs, private_nats
 from tests.waiting import wait_until
 from watcher_sync.extensions.log import cursors
@@ -37,7 +36,6 @@ from watcher_sync.extensions.log.kafka.outlet import KafkaOutlet
 from watcher_sync.extensions.log.nats_jetstream.outlet import NatsJetStreamOutlet
 from watcher_sync.extensions.log.oslo_messaging.outlet import OsloMessagingOutlet
 from watcher_sync.extensions.log.publisher import OutletPublisher
-from watcher_sync.extensions.log.rabbitmq_stream.outlet import RabbitMQStreamOutlet
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.kinds import builtin_kinds
 
@@ -111,16 +109,6 @@ def kafka() -> Iterator[LogOfDriver]:
 
 
 @contextmanager
-def rabbitmq_stream() -> Iterator[LogOfDriver]:
-    with private_rabbitmq_stream_node() as node:
-        options = {"transport_url": node.url, "stream_port": node.stream_port, "stream": "s", "stream_mode": "create"}
-        yield LogOfDriver(
-            lambda: made(RabbitMQStreamOutlet, timeout=answer_timeout(), **options),
-            lambda seq: [seen_in(body) for _, body in read(node, "s", f":{seq}")],
-        )
-
-
-@contextmanager
 def oslo_messaging() -> Iterator[LogOfDriver]:
     """A broker that takes less than RabbitMQ does by default."""
     with private_rabbitmq_node() as node:
@@ -146,7 +134,6 @@ def _seen_by_listener(data: dict[str, Any]) -> Seen:
 LOGS = {
     "memory": memory,
     "kafka": kafka,
-    "rabbitmq_stream": rabbitmq_stream,
     "oslo_messaging": oslo_messaging,
     **{
         f"nats_jetstream-{i}": (lambda program=program: nats_jetstream(program))

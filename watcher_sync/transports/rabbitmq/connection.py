@@ -272,7 +272,7 @@ def _silence_library() -> None:
 
 def _parameters(address: str, broker: Broker, host: BrokerHost, name: str) -> pika.ConnectionParameters:
     external = broker.options["rabbit_login_method"] == "EXTERNAL"
-    context = ssl_context(broker)
+    context = _ssl_context(broker)
     return pika.ConnectionParameters(
         host=address,
         port=host.port,
@@ -289,7 +289,7 @@ def _parameters(address: str, broker: Broker, host: BrokerHost, name: str) -> pi
     )
 
 
-def ssl_context(broker: Broker) -> ssl.SSLContext | None:
+def _ssl_context(broker: Broker) -> ssl.SSLContext | None:
     """As oslo.messaging has it: without ``ssl_ca_file`` the certificate is not verified."""
     options = broker.options
     if not options["ssl"]:
