@@ -6,7 +6,7 @@ from __future__ import annotations
 from tests.checks import size
 
 BUDGETS = {
-    "core": 26_460,
+    "core": 26_300,
     "testing": 10_320,
     "client": 6_800,
     "openstack": 6_640,

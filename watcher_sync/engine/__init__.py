@@ -7,7 +7,6 @@
 ``health``           Readiness of an engine, with a reason for each failed check
 ``intake``           The bounded queue between the sources' threads and the engine's thread
 ``leadership``       The threads that write the engine's lease and its own row
-``memory_watch``     Reports memory that grows although the model does not
 ``metrics``          The Prometheus metrics, computed on each scrape
 ``monitoring_http``  The monitoring HTTP server: ``/healthz``, ``/readyz``, ``/metrics``
 ``retention``        The thread that purges old rows and counts stored events and drifts
@@ -15,5 +14,5 @@
 ``source_reporter``  The thread that writes the state of the sources, and how current the model is
 ``standby``          What an engine does until it leads: it applies the journal and tries to take the lease
 ``supervision``      Starts each source, checks it, restarts it after a failure, and has it repeat lost events
-``watchdog``         The thread that reports the event that holds the engine's thread for too long, and memory
+``watchdog``         The thread that reports the event that holds the engine's thread for too long
 """

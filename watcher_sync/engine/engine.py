@@ -33,7 +33,6 @@ from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.consumer import ConsumeLoop, DatabaseHealth, ShutdownState
 from watcher_sync.engine.intake import Intake
 from watcher_sync.engine.leadership import EnginePresence, Heartbeat
-from watcher_sync.engine.memory_watch import MemoryWatch
 from watcher_sync.engine.retention import RetentionWorker, StoredCounts, TombstoneForgetting
 from watcher_sync.engine.services import BackgroundService, HasSourceNotes, Reloadable
 from watcher_sync.engine.source_reporter import SourceReporter
@@ -112,11 +111,7 @@ class Engine:
         self._leading = False
         self._shutdown = ShutdownState()
         self._ended = threading.Event()
-        memory = MemoryWatch(
-            lambda: self.model.size,
-            lambda: [*dispatcher.handlers, *(each.source for each in self._supervisors.values())],
-        )
-        self.watchdog = Watchdog(conf.engine, dispatcher.handler_of, memory)
+        self.watchdog = Watchdog(conf.engine, dispatcher.handler_of)
         self.suspects = Suspects(path_of(conf.state_path, conf.engine.group), conf.engine)
         self.services = tuple(make(self) for make in services)
         """They run while this engine leads."""

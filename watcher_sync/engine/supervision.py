@@ -78,11 +78,6 @@ class Supervisor:
         """Wait at most ``timeout`` seconds for the end of the stop."""
         self._thread.join(timeout)
 
-    @property
-    def source(self) -> Source | None:
-        """The instance that runs; None: there is none now."""
-        return self._source
-
     def status(self) -> SourceStatus:
         """The status of the source, or why no instance runs."""
         source = self._source

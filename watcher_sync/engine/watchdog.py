@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thread that reports the event that holds the engine's thread for too long, and memory that grows.
+"""A thread that reports the event that holds the engine's thread for too long.
 
 Nothing is committed while a handler does not return, and a redelivery brings the event back. So the operator needs its
 name. The report has the event, its handler, and the stack of the engine's thread.
@@ -9,8 +9,6 @@ the call has returned. Until then the standard library's ``faulthandler`` writes
 interpreter.
 
 An event that ends late is applied all the same: a machine that was suspended looks like a slow handler.
-
-The same thread runs the :class:`~watcher_sync.engine.memory_watch.MemoryWatch`.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from watcher_sync.commit.batch_dispatch import CommitLimits, EventInHand
-from watcher_sync.engine.memory_watch import MemoryWatch
 from watcher_sync.events import Event
 
 LOG = logging.getLogger(__name__)
@@ -45,14 +42,12 @@ class Watchdog:
     """Watches the thread that starts it.
 
     :param handler_of: (event type, channel) -> name of its handler.
-    :param memory: is checked as well.
     """
 
     def __init__(
         self,
         limits: CommitLimits,
         handler_of: Callable[[str, str], str],
-        memory: MemoryWatch | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -62,7 +57,6 @@ class Watchdog:
         """Events that were reported."""
         self._limits = limits
         self._handler_of = handler_of
-        self._memory = memory
         self._clock = clock
         self._reported: Event | None = None
         self._report_after = 0.0
@@ -133,7 +127,7 @@ class Watchdog:
             faulthandler.cancel_dump_traceback_later()
 
     def check(self) -> None:
-        """Report the event in hand if it is time to, those that ended late unreported, and the memory."""
+        """Report the event in hand if it is time to, and those that ended late unreported."""
         found = self.in_hand.current(self._clock)
         if found is not None:
             self._check(*found)
@@ -143,15 +137,6 @@ class Watchdog:
             if not known:
                 self.reported += 1
             LOG.error("%s, and has ended", self._named(event, seconds))
-        if self._memory is not None:
-            self._check_memory(self._memory)
-
-    def _check_memory(self, memory: MemoryWatch) -> None:
-        try:
-            memory.check()
-        except Exception:  # objects of plugins may do anything
-            LOG.exception("The memory of the process is not watched any more")
-            self._memory = None
 
     def _check(self, event: Event, seconds: float) -> None:
         if event is not self._reported:

@@ -187,11 +187,6 @@ class Model:
         self._seen_by: dict[str, dict[str, str]] = {name: {} for name in kinds}
         self._snapshot: Snapshot | None = None
 
-    @property
-    def size(self) -> int:
-        """How many entities exist. Any thread."""
-        return sum(map(len, self._tables.values()))
-
     def get(self, kind: str, entity_id: str) -> Entity | None:
         """The entity, or None. For the writer's thread; O(1)."""
         try:

@@ -2,8 +2,8 @@
 """A handler that is installed beside the package, as a plugin is, and fails in each way that Python has.
 
 An event ``fatal.good`` creates a compute node. Every other one fails as the part after the dot says. The
-handler of ``fatal.wait`` never returns, and makes the file ``waiting`` beside the module. That of ``fatal.leak``
-retains two MiB for good. A pod whose name begins with ``fatal-`` fails in the same ways.
+handler of ``fatal.wait`` never returns, and makes the file ``waiting`` beside the module. A pod whose name
+begins with ``fatal-`` fails in the same ways.
 """
 
 from __future__ import annotations
@@ -59,16 +59,8 @@ class Fatal(Handler):
     events = {"fatal.*": "handle"}
     drivers = ("rabbitmq", "rabbitmq_stream", "nats_jetstream", "oslo_messaging")
 
-    def __init__(self, conf=None):
-        super().__init__(conf)
-        self.retained = []
-
     def handle(self, event, view):
-        how = event.type.partition(".")[2]
-        fail(how)
-        if how == "leak":
-            self.retained.append(b"x" * 2**21)
-            return
+        fail(event.type.partition(".")[2])
         yield Upsert("compute_node", event.id, Version("1"), {"service": {"status": "enabled"}})
 
 

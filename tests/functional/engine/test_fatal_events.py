@@ -115,21 +115,6 @@ def test_whatever_a_handler_raises_is_its_events_quarantine(site: Installation, 
     assert engine.terminate()[0] == 0
 
 
-def test_the_container_in_which_a_plugin_leaks_is_named_in_the_log(
-    site: Installation, line: Callable[[str], Line]
-) -> None:
-    nova = line("fatal")
-    site.options |= {"engine.enabled_sources": "nova", **nova.source("nova"), "DEFAULT.debug": "true"}
-    nova.publish([notification("first", "good")])
-    engine = site.engine(site.config())
-    engine.wait_for_log("MiB at 1 entities")
-    nova.publish(notification(f"leak-{number}", "leak") for number in range(200))
-    engine.wait_for_log("a plugin may leak")
-    report = next(text for text in engine.log.splitlines() if "a plugin may leak" in text)
-    assert "What grew in the plugins: fatal_plugin_dist.Fatal.retained by " in report
-    assert engine.terminate()[0] == 0
-
-
 @pytest.mark.parametrize("how", _HOW)
 def test_a_message_that_ends_the_process_is_quarantined_and_its_neighbours_are_applied(
     site: Installation, line: Callable[[str], Line], how: str

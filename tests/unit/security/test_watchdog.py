@@ -19,7 +19,6 @@ from tests.waiting import deadline
 from watcher_sync.commit.batch_dispatch import CommitLimits, EventInHand
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.guru_report import make_report
-from watcher_sync.engine.memory_watch import MemoryWatch
 from watcher_sync.engine.metrics import make_registry
 from watcher_sync.engine.monitoring_http import make_application
 from watcher_sync.engine.watchdog import Watchdog
@@ -192,16 +191,3 @@ def test_without_a_limit_nothing_is_reported(caplog: pytest.LogCaptureFixture) -
 
 def test_the_table_that_other_tests_use_is_not_held() -> None:
     assert telling().handler_of("never.seen") == "(none)"
-
-
-def test_an_error_of_the_memory_watch_ends_neither_the_thread_nor_the_other_reports(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def fail() -> list[object]:
-        raise MemoryError("an object of a plugin")
-
-    memory = MemoryWatch(lambda: 1, fail)
-    watchdog = Watchdog(CommitLimits(event_watchdog=10.0), lambda _type, _channel: "p.m", memory)
-    watchdog.check()
-    watchdog.check()
-    assert caplog.messages == ["The memory of the process is not watched any more"]
