@@ -6,16 +6,16 @@ from __future__ import annotations
 from tests.checks import size
 
 BUDGETS = {
-    "core": 26_300,
+    "core": 26_360,
     "testing": 10_320,
     "client": 6_800,
-    "openstack": 6_640,
+    "openstack": 6_660,
     "webhooks": 4_680,
-    "kubernetes": 4_040,
+    "kubernetes": 4_050,
     "watch": 3_560,
     "log": 3_000,
     "vnf": 2_650,
-    "dcm": 2_260,
+    "dcm": 2_270,
     "federation": 1_700,
 }
 """Room -> the most code lines that it may have."""

@@ -31,6 +31,7 @@ Related options:
     cfg.BoolOpt(
         "noauth_allow_remote",
         default=False,
+        advanced=True,
         help="""
 Serve clients on other machines without authentication.
 
@@ -53,6 +54,7 @@ interface are allowed, and those of this option.
     cfg.ListOpt(
         "allowed_origins",
         default=[],
+        advanced=True,
         help="""
 Origins of web pages of other hosts that may use the API, such as ``https://console.example.com``.
 
@@ -83,6 +85,7 @@ Related options: ``host``.
     cfg.BoolOpt(
         "metrics",
         default=False,
+        advanced=True,
         help="""
 Serve ``/metrics`` for Prometheus: the engines, their sources, the journal and the drifts, as the database has them.
 
@@ -93,6 +96,7 @@ more. Let the proxy in front of the API restrict the path to the monitoring syst
     cfg.BoolOpt(
         "access_log",
         default=True,
+        advanced=True,
         help="""
 Write a log line for each request: method, path without the query, status, bytes, milliseconds, user, project and
 request id.
@@ -136,12 +140,14 @@ Related options: ``audit``.
         default=1000,
         min=1,
         max=10_000,
+        advanced=True,
         help="Maximum number of entries in one page of a list. It limits the query parameter ``limit``.",
     ),
     cfg.IntOpt(
         "max_past_mib",
         default=256,
         min=0,
+        advanced=True,
         help="""
 Maximum memory in MiB that one worker process has for copies of past models, between requests.
 
@@ -154,12 +160,14 @@ are dropped; the last one is always retained.
         "max_body_bytes",
         default=4_194_304,
         min=1024,
+        advanced=True,
         help="Maximum size of a request body in bytes. The API answers a larger request with 413.",
     ),
     cfg.IntOpt(
         "max_streams",
         default=64,
         min=0,
+        advanced=True,
         help="""
 Maximum number of concurrent event streams and long polls in one worker process. The API answers a further one
 with 503.
@@ -172,6 +180,7 @@ remaining threads serve ordinary requests.
         "max_streams_per_identity",
         default=16,
         min=1,
+        advanced=True,
         help="""
 Maximum number of concurrent event streams and long polls of one identity in one worker process. The API answers a
 further one with 429.
@@ -185,6 +194,7 @@ Related options: ``max_streams``, ``trusted_proxies``.
         "write_rate",
         default=100.0,
         min=0,
+        advanced=True,
         help="""
 Number of writes a second that one identity may make in one worker process. 0: no limit. The API answers a further
 write with 429 and ``Retry-After``.
@@ -198,6 +208,7 @@ Related options: ``write_burst``, ``trusted_proxies``.
         "write_burst",
         default=1000,
         min=1,
+        advanced=True,
         help="""
 Number of writes that one identity may make at once, after it made none for a while.
 
@@ -208,6 +219,7 @@ Related options: ``write_rate``.
         "stream_rate",
         default=2.0,
         min=0,
+        advanced=True,
         help="""
 Number of event streams and long polls a second that one identity may begin in one worker process. 0: no limit. The API
 answers a further one with 429 and ``Retry-After``. A long poll counts if it waits without
@@ -220,6 +232,7 @@ Related options: ``stream_burst``, ``max_streams_per_identity``, ``trusted_proxi
         "stream_burst",
         default=100,
         min=1,
+        advanced=True,
         help="""
 Number of event streams and long polls that one identity may begin at once, after it began none for a while.
 
@@ -230,6 +243,7 @@ Related options: ``stream_rate``.
         "quota_watch_topics",
         default=1000,
         min=-1,
+        advanced=True,
         help="""
 Maximum number of watch topics of one project. -1: no limit. The API answers a request that would create a further one
 with 403.
@@ -239,6 +253,7 @@ with 403.
         "quota_vnf_instances",
         default=1000,
         min=-1,
+        advanced=True,
         help="""
 Maximum number of VNF instances in one project. -1: no limit. The API answers a request that would create a further
 one with 403.
@@ -248,6 +263,7 @@ one with 403.
         "quota_service_type_instances",
         default=1000,
         min=-1,
+        advanced=True,
         help="""
 Maximum number of instances of service types in one project. -1: no limit. The API answers a request that would create
 a further one with 403.
@@ -257,6 +273,7 @@ a further one with 403.
         "stream_max_age",
         default=600.0,
         min=1,
+        advanced=True,
         help="""
 Maximum duration of an event stream in seconds. The server ends the stream then.
 
@@ -270,6 +287,7 @@ Related options: ``stream_heartbeat``.
         default=5.0,
         min=0.1,
         max=10,
+        advanced=True,
         help="""
 Seconds without an event after which the server sends a heartbeat in an event stream.
 
@@ -281,6 +299,7 @@ Related options: ``stream_max_age``.
         default=0.05,
         min=0.01,
         max=1,
+        advanced=True,
         help="""
 Seconds between two reads of the journal for event streams and long polls, on SQLite and MariaDB.
 
@@ -295,6 +314,7 @@ Related options: ``[engine] journal_poll_interval``, the same for the engine's m
     cfg.BoolOpt(
         "page_login",
         default=True,
+        advanced=True,
         help="""
 Offer a login with user and password: ``POST /v1/login``, and a form on the page.
 
@@ -310,6 +330,7 @@ Related options: ``auth_strategy``, ``login_failure_rate``, ``login_failure_burs
         "login_failure_rate",
         default=0.1,
         min=0,
+        advanced=True,
         help="""
 Number of failed logins a second that one client address may have in one worker process. 0: no limit. The API answers a
 further login with 429 and ``Retry-After``, without asking Keystone.
@@ -323,6 +344,7 @@ Related options: ``login_failure_burst``, ``trusted_proxies``.
         "login_failure_burst",
         default=10,
         min=1,
+        advanced=True,
         help="""
 Number of failed logins that one client address may have at once, after it had none for a while.
 

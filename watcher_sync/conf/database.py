@@ -13,6 +13,7 @@ OPTS: list[cfg.Opt] = [
         default=5.0,
         min=1,
         max=300,
+        advanced=True,
         help="""
 Seconds without an answer after which a commit gives its connection up.
 
@@ -31,6 +32,7 @@ Related options: ``statement_timeout``, ``idle_transaction_timeout``.
         default=60.0,
         min=1,
         max=3600,
+        advanced=True,
         help="""
 Seconds without an answer after which any other statement of an engine or a command gives its connection up.
 
@@ -45,6 +47,7 @@ Related options: ``commit_timeout``, ``read_timeout``.
         default=10.0,
         min=1,
         max=3600,
+        advanced=True,
         help="""
 Seconds without an answer after which a statement of an API worker or an outlet gives its connection up.
 
@@ -60,6 +63,7 @@ Related options: ``statement_timeout``, ``commit_timeout``.
         default=4,
         min=1,
         max=300,
+        advanced=True,
         help="""
 Seconds after which the server ends a transaction whose process sends nothing.
 

@@ -26,6 +26,7 @@ Related options: ``group``.
         min=1,
         max=10_000,
         mutable=True,
+        advanced=True,
         help="""
 Maximum number of events in a batch. The engine commits each batch in one database transaction.
 
@@ -41,6 +42,7 @@ Related options: ``batch_linger``.
         default=16_777_216,
         min=1_048_576,
         mutable=True,
+        advanced=True,
         help="""
 Maximum bytes of the events of one source that the engine has accepted and not yet acknowledged.
 
@@ -56,6 +58,7 @@ Related options: ``batch_size``, and ``max_event_size`` of the sources.
         min=0,
         max=5,
         mutable=True,
+        advanced=True,
         help="""
 Seconds to wait for a batch to fill while events are flowing; 0 does not wait.
 
@@ -108,6 +111,7 @@ Related options: ``group``, ``standby``.
         min=0.05,
         max=60,
         mutable=True,
+        advanced=True,
         help="""
 Seconds between two reads of the journal by a standby, or by an engine that has no batch to commit.
 
@@ -121,6 +125,7 @@ Related options: ``[api] feed_poll_interval``, the same for event streams.
         default=10,
         min=1,
         max=600,
+        advanced=True,
         help="""
 Seconds that the engine has after a SIGTERM to commit and acknowledge the events in hand.
 
@@ -132,6 +137,7 @@ Events that are not committed by then are not acknowledged, and their transport 
         default=3600,
         min=1,
         mutable=True,
+        advanced=True,
         help="""
 Seconds that a parked event waits for its entity.
 
@@ -144,6 +150,7 @@ After this time the engine drops the event, counts it as expired, and logs a war
         min=0,
         max=10 * 365 * 86_400,
         mutable=True,
+        advanced=True,
         help="""
 Seconds that a time in an event may be ahead of this system's clock.
 
@@ -161,6 +168,7 @@ With NTP, one second suffices. A SIGHUP applies a new value.
         default=10,
         min=0,
         mutable=True,
+        advanced=True,
         help="""
 Seconds after which the engine reports an event whose handler has not ended; 0 never reports.
 
@@ -174,6 +182,7 @@ does after six times the time. A SIGHUP applies a new value.
         default=3,
         min=1,
         mutable=True,
+        advanced=True,
         help="""
 Ends of the engine's process after which an event that was alone in hand at each of them is quarantined.
 
@@ -190,6 +199,7 @@ Related options: ``max_deliveries`` of a source with the driver ``nats_jetstream
         default=60,
         min=1,
         mutable=True,
+        advanced=True,
         help="""
 Seconds between two writes of an entity's ``last_heard`` to the database.
 

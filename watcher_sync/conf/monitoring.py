@@ -36,6 +36,7 @@ Related options: ``port``.
         default=20.0,
         min=1,
         mutable=True,
+        advanced=True,
         help="""
 Seconds after which a source is stale because it is disconnected, or because no engine has written its status.
 
@@ -50,6 +51,7 @@ Related options: ``idle_after``, ``status_interval``.
         default=0.0,
         min=0,
         mutable=True,
+        advanced=True,
         help="""
 Seconds after which a connected source is stale because it received no event; 0 sets no limit.
 
@@ -64,6 +66,7 @@ Related options: ``stale_after``.
         default=3.0,
         min=0.1,
         max=300,
+        advanced=True,
         help="""
 Seconds between two writes of the engine's state and of its sources' state to the database.
 

@@ -14,6 +14,7 @@ OPTS: list[cfg.Opt] = [
         min=1,
         max=86_400,
         mutable=True,
+        advanced=True,
         help="""
 Seconds without a heartbeat after which an operation lease expires and another client may take it over.
 

@@ -17,6 +17,7 @@ OPTS: list[cfg.Opt] = [
     cfg.BoolOpt(
         "enabled",
         default=True,
+        advanced=True,
         help="""
 Whether the leading engine compares the model with the live systems periodically.
 
@@ -70,6 +71,7 @@ a new value.
         default=3,
         min=1,
         mutable=True,
+        advanced=True,
         help="""
 Number of consecutive failures after which a scope counts as failing: its circuit breaker is open.
 
@@ -85,6 +87,7 @@ Related options: ``breaker_reset_timeout``.
         min=0.1,
         max=3600,
         mutable=True,
+        advanced=True,
         help="""
 Longest pause, in seconds, until a scope whose comparison failed is compared again.
 
@@ -100,6 +103,7 @@ Related options: ``breaker_threshold``, ``interval``.
         default=300,
         min=1,
         mutable=True,
+        advanced=True,
         help="""
 Seconds that a VDU of a VNF instance may be SETTLING, because its workload wants another number of pods than run.
 
@@ -112,6 +116,7 @@ After them the VDU is DRIFTED, with the reason, such as pods that are Unschedula
         min=0,
         max=100,
         mutable=True,
+        advanced=True,
         help="""
 Delete guard: the percentage of a scope's entities of one kind that one comparison may delete. 100 disables the guard.
 

@@ -37,6 +37,7 @@ Related options: ``journal_days``.
         default=24.0,
         min=0.1,
         mutable=True,
+        advanced=True,
         help="""
 Hours for which the tombstone of a deleted entity is stored, so that a late event cannot recreate the entity.
 
@@ -48,6 +49,7 @@ The value must exceed the longest delay of any transport. A SIGHUP applies a new
         default=30,
         min=0,
         mutable=True,
+        advanced=True,
         help="Days after which quarantined events are purged; 0 sets no limit. A SIGHUP applies a new value.",
     ),
     cfg.IntOpt(
@@ -55,6 +57,7 @@ The value must exceed the longest delay of any transport. A SIGHUP applies a new
         default=200_000,
         min=0,
         mutable=True,
+        advanced=True,
         help="""
 Maximum number of quarantined events of all sources; 0 sets no limit.
 
@@ -66,6 +69,7 @@ Beyond it the oldest events of the source that has most are dropped, counted and
         default=2_147_483_648,
         min=0,
         mutable=True,
+        advanced=True,
         help="""
 Maximum bytes of the quarantined events of all sources; 0 sets no limit.
 
@@ -77,6 +81,7 @@ Beyond it the oldest events of the source that has most are dropped, counted and
         default=50_000,
         min=0,
         mutable=True,
+        advanced=True,
         help="""
 Maximum number of quarantined events of one source; 0 sets no limit.
 
@@ -90,6 +95,7 @@ A SIGHUP applies a new value.
         default=536_870_912,
         min=0,
         mutable=True,
+        advanced=True,
         help="""
 Maximum bytes of the quarantined events of one source; 0 sets no limit.
 
@@ -103,6 +109,7 @@ A SIGHUP applies a new value.
         default=20_000,
         min=0,
         mutable=True,
+        advanced=True,
         help="""
 Maximum number of parked events of one source; 0 sets no limit.
 
@@ -118,6 +125,7 @@ Related options: ``[engine] parked_ttl``.
         default=67_108_864,
         min=0,
         mutable=True,
+        advanced=True,
         help="""
 Maximum bytes of the parked events of one source; 0 sets no limit.
 
@@ -131,6 +139,7 @@ A SIGHUP applies a new value.
         default=10_000,
         min=0,
         mutable=True,
+        advanced=True,
         help="""
 Maximum number of events that may wait for one entity; 0 sets no limit.
 
@@ -142,6 +151,7 @@ Beyond it the oldest events are dropped, counted and logged. A SIGHUP applies a 
         default=90,
         min=0,
         mutable=True,
+        advanced=True,
         help="Days after which ended operations are purged; 0 sets no limit. A SIGHUP applies a new value.",
     ),
     cfg.FloatOpt(
@@ -149,6 +159,7 @@ Beyond it the oldest events are dropped, counted and logged. A SIGHUP applies a 
         default=300.0,
         min=1,
         mutable=True,
+        advanced=True,
         help="Seconds between two purges by the leading engine. A SIGHUP applies a new value.",
     ),
 ]

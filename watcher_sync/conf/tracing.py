@@ -47,6 +47,7 @@ A request with a trace context goes by the decision of its caller instead.
         "timeout",
         default=5.0,
         min=0.1,
+        advanced=True,
         help="""
 Seconds that the export of some spans may take. The end of a process waits for its last spans at most as long.
 """,

@@ -175,6 +175,7 @@ class ReplaySource(Source):
             "max_event_size",
             default=MAX_SIZE,
             min=1024,
+            advanced=True,
             help="Bytes that one event may have. A larger one goes to quarantine.",
         ),
     ]

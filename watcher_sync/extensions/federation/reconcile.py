@@ -70,6 +70,7 @@ class FederationReconciler(Reconciler):
             default=3600.0,
             min=1.0,
             mutable=True,
+            advanced=True,
             help="""
 Seconds between two comparisons of a site with its region.
 

@@ -25,6 +25,7 @@ Names of the outlets that publish the journal on a log. Each has its options in 
         default=5.0,
         min=1,
         max=600,
+        advanced=True,
         help="""
 Seconds without a heartbeat after which the publisher of an outlet counts as dead, and another machine publishes.
 
@@ -36,6 +37,7 @@ The value must be the same on all machines of a database.
         default=0.05,
         min=0.005,
         max=10,
+        advanced=True,
         help="""
 Seconds between two queries for new changes. On PostgreSQL the database announces changes.
 """,
@@ -73,6 +75,7 @@ Two databases that publish on the same log must not have the same name.
     cfg.ListOpt(
         "fields",
         default=[],
+        advanced=True,
         help="""
 Fields whose changes are published. An update of other fields only is left out; creations and deletions are published.
 Default: all.
@@ -85,6 +88,7 @@ Default: all.
             ("cloudevents", "A CloudEvents 1.0 document with the row of the journal and the whole entity."),
             ("debezium", "An envelope as Debezium writes it: op, before, after, source."),
         ],
+        advanced=True,
         help="The format of a message.",
     ),
 ]

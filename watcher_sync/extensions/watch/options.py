@@ -61,6 +61,7 @@ Related options:
     cfg.BoolOpt(
         "noauth_allow_remote",
         default=False,
+        advanced=True,
         help="""
 Serve clients on other machines without authentication.
 
@@ -83,6 +84,7 @@ Related options: ``auth_strategy``, ``jwt_algorithms``.
     cfg.ListOpt(
         "jwt_algorithms",
         default=["RS256"],
+        advanced=True,
         help="""
 Signature algorithms (RFC 7518) that a JSON Web Token may have.
 
@@ -111,6 +113,7 @@ Related options: ``jwt_issuer``, ``jwt_accept_any``.
     cfg.BoolOpt(
         "jwt_accept_any",
         default=False,
+        advanced=True,
         help="""
 Accept JSON Web Tokens of any issuer and for any audience.
 
@@ -150,6 +153,7 @@ Related options: ``tls_cert``.
         "max_streams",
         default=10_000,
         min=1,
+        advanced=True,
         help="""
 Maximum number of open streams. A further one ends with RESOURCE_EXHAUSTED. A stream needs about 50 KiB of memory, and
 a connection of its own needs a file descriptor. At most half of these streams may have no topic yet. Health watches and
@@ -162,6 +166,7 @@ Related options: ``max_streams_per_identity``.
         "max_streams_per_identity",
         default=256,
         min=1,
+        advanced=True,
         help="""
 Maximum number of open streams of one identity. A further one ends with RESOURCE_EXHAUSTED.
 
@@ -177,6 +182,7 @@ Related options: ``max_streams``.
         default=1_000,
         min=10,
         max=100_000,
+        advanced=True,
         help="""
 Maximum number of events that wait for one client. A further one ends its stream with RESOURCE_EXHAUSTED. The client
 then resumes after the last event that it received. Events of 16 MiB together are the limit, too.
@@ -187,6 +193,7 @@ then resumes after the last event that it received. Events of 16 MiB together ar
         default=65_536,
         min=4_096,
         max=4_194_304,
+        advanced=True,
         help="Maximum size of a client's message in bytes, with its token.",
     ),
     cfg.FloatOpt(
@@ -194,6 +201,7 @@ then resumes after the last event that it received. Events of 16 MiB together ar
         default=360.0,
         min=330,
         max=3_600,
+        advanced=True,
         help="""
 Seconds after which a stream ends if its client has not subscribed to a topic. Agents open a stream before they catch
 up, which may last five minutes.
@@ -204,6 +212,7 @@ up, which may last five minutes.
         default=30.0,
         min=0.1,
         max=3_600,
+        advanced=True,
         help="Seconds between two pings in a stream whose client offers the capability ``ping``.",
     ),
     cfg.FloatOpt(
@@ -211,6 +220,7 @@ up, which may last five minutes.
         default=10.0,
         min=0.1,
         max=3_600,
+        advanced=True,
         help="""
 Shortest interval in seconds of a client's HTTP/2 pings. gRPC ends a connection with more frequent pings
 (``too_many_pings``).
@@ -221,6 +231,7 @@ Shortest interval in seconds of a client's HTTP/2 pings. gRPC ends a connection 
         default=0.05,
         min=0.005,
         max=10,
+        advanced=True,
         help="""
 Seconds between two queries for new changes. On PostgreSQL the database announces changes, and a query every five
 seconds is only a safeguard.
@@ -229,6 +240,7 @@ seconds is only a safeguard.
     cfg.BoolOpt(
         "reflection",
         default=False,
+        advanced=True,
         help="""
 Serve the reflection service of gRPC, so that tools such as grpcurl know the messages. It needs no token.
 """,

@@ -16,6 +16,7 @@ OPTS: list[cfg.Opt] = [
     cfg.BoolOpt(
         "enabled",
         default=True,
+        advanced=True,
         help="Deliver webhooks. If it is false, the API accepts no subscriptions, and no worker delivers.",
     ),
     cfg.IntOpt(
@@ -47,6 +48,7 @@ name. A SIGHUP applies a new value.
         "allow_http",
         default=False,
         mutable=True,
+        advanced=True,
         help="""
 Accept callbacks with ``http://``. Everyone on the way can then read and change what is sent. A SIGHUP applies a new
 value.
@@ -78,6 +80,7 @@ Without a key the API refuses subscriptions with a secret. The value must be the
         "secret_overlap",
         default=86_400,
         min=0,
+        advanced=True,
         help="""
 Seconds for which a replaced secret still signs, beside the new one. In this time the receiver changes its secret.
 """,
@@ -86,6 +89,7 @@ Seconds for which a replaced secret still signs, beside the new one. In this tim
         "max_subscriptions_per_project",
         default=1000,
         min=-1,
+        advanced=True,
         help="Maximum number of subscriptions of a project; -1 sets no limit. The API answers a further one with 403.",
     ),
     cfg.FloatOpt(
@@ -93,6 +97,7 @@ Seconds for which a replaced secret still signs, beside the new one. In this tim
         default=0.05,
         min=0.005,
         max=10,
+        advanced=True,
         help="""
 Seconds between two queries for new changes. On PostgreSQL the database announces changes, and a query every five
 seconds is only a safeguard.
@@ -103,6 +108,7 @@ seconds is only a safeguard.
         default=5.0,
         min=1,
         max=600,
+        advanced=True,
         help="""
 Seconds without a heartbeat after which a worker counts as dead, and the others take its subscriptions over.
 
@@ -114,6 +120,7 @@ The value must be the same for all outlets of a database.
         default=15.0,
         min=1,
         max=120,
+        advanced=True,
         help="Seconds that one attempt may take, from the look-up of the name to the end of the answer.",
     ),
     cfg.IntOpt(
@@ -121,6 +128,7 @@ The value must be the same for all outlets of a database.
         default=1000,
         min=1,
         max=10_000,
+        advanced=True,
         help="""
 Maximum number of attempts at one time in one worker.
 
@@ -132,6 +140,7 @@ Related options: ``connections_per_host``.
         default=10,
         min=1,
         max=1000,
+        advanced=True,
         help="Maximum number of attempts at one time at one host and port, in one worker.",
     ),
     cfg.IntOpt(
@@ -139,6 +148,7 @@ Related options: ``connections_per_host``.
         default=1_048_576,
         min=32_768,
         max=8_388_608,
+        advanced=True,
         help="""
 Maximum size of a delivery in bytes. A larger one is sent without the status of its resources, and with
 ``"truncated": true``. If that is too large as well, it is sent without its resources, and with ``resources-omitted``.
@@ -150,12 +160,14 @@ On MariaDB and MySQL a delivery is also never larger than what ``max_allowed_pac
         "suspend_after",
         default=432_000,
         min=60,
+        advanced=True,
         help="Seconds of failures after which a subscription is suspended; the default is five days.",
     ),
     cfg.IntOpt(
         "suspend_after_failures",
         default=0,
         min=0,
+        advanced=True,
         help="Failed attempts in sequence after which a subscription is suspended; 0 sets no limit.",
     ),
     cfg.PortOpt(
@@ -173,6 +185,7 @@ Related options: ``[monitoring] host``, ``workers``.
         default=7,
         min=1,
         mutable=True,
+        advanced=True,
         help="Days after which ended deliveries, and deleted subscriptions, are purged. A SIGHUP applies a new value.",
     ),
 ]

@@ -45,6 +45,7 @@ A URL may contain user and password; the options ``user`` and ``password`` are t
     ),
     cfg.StrOpt(
         "domain",
+        advanced=True,
         help="""
 JetStream domain of the stream, if it is not the domain of the servers.
 """,
@@ -75,10 +76,13 @@ File with the certificates to trust, PEM. Setting it requires TLS. Default: thos
         "tls_cert_file", help="File with the client certificate, PEM, if the server asks for one. Requires TLS."
     ),
     cfg.StrOpt("tls_key_file", help="File with the key of ``tls_cert_file``, PEM."),
-    cfg.StrOpt("tls_hostname", help="Name that the server's certificate must have. Default: the URL's host."),
+    cfg.StrOpt(
+        "tls_hostname", advanced=True, help="Name that the server's certificate must have. Default: the URL's host."
+    ),
     cfg.BoolOpt(
         "tls_first",
         default=False,
+        advanced=True,
         help="Begin with TLS before the server sends INFO, as its ``handshake_first`` demands. Requires TLS.",
     ),
 ]

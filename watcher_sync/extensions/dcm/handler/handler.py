@@ -61,6 +61,7 @@ OPTIONS: Final[list[cfg.Opt]] = [
             ("quarantine", "The event goes to quarantine, with the status in the reason."),
             ("store", "The status is stored as it came, in upper case."),
         ],
+        advanced=True,
         help="""
 What to do with a status that its service type does not have, and with a service type that no package declares.
 
@@ -76,6 +77,7 @@ through entry points in ``watcher_sync.service_types``. A quarantined event can 
             ("create", "The instance is made from the event, with its service type and its provider."),
             ("ignore", "The event is counted as ignored."),
         ],
+        advanced=True,
         help="""
 What to do with an event about an instance that does not exist.
 

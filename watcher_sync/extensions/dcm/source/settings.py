@@ -56,6 +56,7 @@ Engines with the same durable share the messages. Never name another program's c
             ("verify", "The stream belongs to another program: wait until it exists, and create only the consumer."),
             ("create", "Create the stream, too, if it does not exist. An existing stream is never changed."),
         ],
+        advanced=True,
         help="""
 What to do if the stream does not exist.
 """,
@@ -65,6 +66,7 @@ What to do if the stream does not exist.
         default=500,
         min=1,
         max=10_000,
+        advanced=True,
         help="""
 Messages that one request to the server asks for. Two requests are open at a time, so the engine's memory may
 hold twice as many.
@@ -76,6 +78,7 @@ Related options: ``max_ack_pending``.
         "max_bytes",
         default=8_388_608,
         min=65_536,
+        advanced=True,
         help="""
 Bytes that one request to the server asks for. Two requests are open at a time.
 
@@ -90,6 +93,7 @@ Related options: ``batch``, ``max_event_size``.
         default=0.002,
         min=0,
         max=1,
+        advanced=True,
         help="""
 Seconds that a batch which is not full waits for more messages under load. A lone message is never delayed.
 """,
@@ -99,6 +103,7 @@ Seconds that a batch which is not full waits for more messages under load. A lon
         default=30.0,
         min=0.5,
         max=3600,
+        advanced=True,
         help="""
 Seconds after which the server delivers a message again that was not acknowledged.
 
@@ -110,6 +115,7 @@ longer than ``[engine] batch_linger`` and a transaction. An existing consumer ma
         "max_ack_pending",
         default=10_000,
         min=1,
+        advanced=True,
         help="""
 Messages that may be unacknowledged at once, for all engines that share the durable. The consumer is created with
 this value. An existing consumer may have less, but not less than twice ``batch``.
@@ -119,6 +125,7 @@ this value. An existing consumer may have less, but not less than twice ``batch`
         "max_deliveries",
         default=10,
         min=0,
+        advanced=True,
         help="""
 Deliveries after which a message goes to quarantine, because it may end the engine each time. 0: no limit.
 
@@ -130,6 +137,7 @@ is 4 or more, a message is isolated: the source emits it when nothing else is in
         "max_event_size",
         default=MAX_SIZE,
         min=1024,
+        advanced=True,
         help="Bytes that one event may have. A larger one goes to quarantine.",
     ),
 ]

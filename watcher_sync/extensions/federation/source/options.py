@@ -54,10 +54,11 @@ OPTIONS: list[cfg.Opt] = [
 Host, or host:port, of the region's watch stream. Default: the host of ``endpoint``, and port 8776.
 """,
     ),
-    cfg.BoolOpt("stream_tls", help="Whether the watch stream uses TLS. Default: if ``endpoint`` does."),
+    cfg.BoolOpt("stream_tls", advanced=True, help="Whether the watch stream uses TLS. Default: if ``endpoint`` does."),
     cfg.StrOpt(
         "topic",
         default="federation",
+        advanced=True,
         help="""
 The watch topic of the region that the source subscribes to. The source creates it if there is none, with one filter
 for everything. The events of the topic wake the source, which then reads all that changed. What a topic leaves out is
@@ -65,8 +66,8 @@ read with the next event, or after five seconds. So is everything if there is no
 """,
     ),
     cfg.StrOpt("cafile", help="File with the authorities that sign the region's certificates. Default: the system's."),
-    cfg.StrOpt("certfile", help="File with our client certificate, for mutual TLS."),
-    cfg.StrOpt("keyfile", help="File with the key of ``certfile``."),
+    cfg.StrOpt("certfile", advanced=True, help="File with our client certificate, for mutual TLS."),
+    cfg.StrOpt("keyfile", advanced=True, help="File with the key of ``certfile``."),
     cfg.StrOpt(
         "auth_url",
         help="""
@@ -77,17 +78,20 @@ The account has to see all projects and the fields that tell of hosts: a reader 
     ),
     cfg.StrOpt("username", help="User of the account."),
     cfg.StrOpt("password", secret=True, help="Password of the user."),
-    cfg.StrOpt("user_domain_name", default="Default", help="Domain of the user."),
+    cfg.StrOpt("user_domain_name", default="Default", advanced=True, help="Domain of the user."),
     cfg.StrOpt("project_name", help="Project of the account. Without it, the token is for the whole system."),
-    cfg.StrOpt("project_domain_name", default="Default", help="Domain of the project."),
+    cfg.StrOpt("project_domain_name", default="Default", advanced=True, help="Domain of the project."),
     cfg.StrOpt("application_credential_id", help="Application credential, instead of a user."),
     cfg.StrOpt("application_credential_secret", secret=True, help="Secret of the application credential."),
-    cfg.FloatOpt("timeout", default=30.0, min=1.0, help="Seconds that an answer of the REST API may take."),
-    cfg.IntOpt("page_size", default=500, min=1, max=10_000, help="Entities on one page of a listing."),
+    cfg.FloatOpt(
+        "timeout", default=30.0, min=1.0, advanced=True, help="Seconds that an answer of the REST API may take."
+    ),
+    cfg.IntOpt("page_size", default=500, min=1, max=10_000, advanced=True, help="Entities on one page of a listing."),
     cfg.FloatOpt(
         "backoff_max",
         default=30.0,
         min=0.1,
+        advanced=True,
         help="Seconds between two attempts to reach the region, at most. They begin with 0.2 and double.",
     ),
 ]

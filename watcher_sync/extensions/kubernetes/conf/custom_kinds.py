@@ -12,6 +12,7 @@ from oslo_config import cfg
 RESOURCES = cfg.ListOpt(
     "resources",
     default=["pods", "deployments", "replicasets", "statefulsets", "daemonsets"],
+    advanced=True,
     help="""
 What to follow: ``pods``, ``deployments``, ``replicasets``, ``statefulsets``, ``daemonsets``, and any other kind as
 ``group/Kind`` or ``group/version/Kind``, such as ``argoproj.io/Rollout`` (``v1/ConfigMap`` in the core group), which

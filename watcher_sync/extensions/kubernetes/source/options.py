@@ -31,6 +31,7 @@ Related options: ``context``, ``in_cluster``.
         "exec_timeout",
         default=30.0,
         min=0.1,
+        advanced=True,
         help="""
 Seconds that a credential plugin of the kubeconfig (``exec``) may take. After them it is killed with all its children.
 
@@ -42,6 +43,7 @@ Related options: ``exec_environment``.
     cfg.ListOpt(
         "exec_environment",
         default=[],
+        advanced=True,
         help="""
 Names of environment variables that a credential plugin gets, such as ``AWS_PROFILE, HTTPS_PROXY``.
 
@@ -65,6 +67,7 @@ as it was.
     cfg.StrOpt(
         "label_selector",
         default="",
+        advanced=True,
         help="""
 Follow only objects with these labels, such as ``app in (vnf, cnf),tier!=test``.
 
@@ -77,6 +80,7 @@ ReplicaSets need the labels, too, or the pods of Deployments are not traced to t
     cfg.BoolOpt(
         "watch",
         default=True,
+        advanced=True,
         help="""
 Follow the cluster's changes as they happen. Without it only the reconciliation reads the cluster, every
 ``[reconcile] interval`` seconds.
@@ -87,6 +91,7 @@ Follow the cluster's changes as they happen. Without it only the reconciliation 
         default=500,
         min=1,
         max=10_000,
+        advanced=True,
         help="""
 Objects that one page of a listing asks for. A page of more than 32 MiB is asked for again with half the objects.
 """,
@@ -94,6 +99,7 @@ Objects that one page of a listing asks for. A page of more than 32 MiB is asked
     cfg.BoolOpt(
         "watch_list",
         default=True,
+        advanced=True,
         help="""
 Have the API server send lists as streams (WatchList), which spares its memory. One that refuses, or does not
 understand, is listed in pages.
@@ -105,6 +111,7 @@ Related options: ``watch_list_timeout``, ``page_size``.
         "watch_list_timeout",
         default=10.0,
         min=0.1,
+        advanced=True,
         help="""
 Seconds of silence within the first list that is asked for as a stream, after which the server counts as one that
 does not understand. So does one whose stream has not marked the end of the list after six times as many.
@@ -114,16 +121,20 @@ does not understand. So does one whose stream has not marked the end of the list
         "watch_timeout",
         default=300,
         min=1,
+        advanced=True,
         help="""
 Seconds, and up to half as many more, after which the server is asked to end a watch; the next one goes on from
 there.
 """,
     ),
-    cfg.FloatOpt("connect_timeout", default=5.0, min=0.1, help="Seconds that a connection may take to be made."),
+    cfg.FloatOpt(
+        "connect_timeout", default=5.0, min=0.1, advanced=True, help="Seconds that a connection may take to be made."
+    ),
     cfg.FloatOpt(
         "read_timeout",
         default=70.0,
         min=0.1,
+        advanced=True,
         help="""
 Seconds without a byte after which a connection counts as dead. API servers send a bookmark about once a minute
 on a watch where nothing happens, so less than that only makes watches begin again and again.
@@ -133,6 +144,7 @@ on a watch where nothing happens, so less than that only makes watches begin aga
         "probe_interval",
         default=8.0,
         min=0,
+        advanced=True,
         help="""
 Seconds without a byte from the cluster after which the API server is asked for its version; 0 never asks.
 
@@ -146,6 +158,7 @@ Related options: ``read_timeout``.
         "backoff_max",
         default=30.0,
         min=0.1,
+        advanced=True,
         help="Seconds between two attempts, at most, while the cluster fails; each resource waits by itself.",
     ),
 ]

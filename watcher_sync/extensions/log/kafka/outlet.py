@@ -84,6 +84,7 @@ Brokers that store each record. All but one of them must have stored it before i
             "max_age",
             default=604_800,
             min=0,
+            advanced=True,
             help="""
 Seconds after which Kafka discards a change, and the mark of a deletion in the model. 0: it discards no change.
 Used when a topic is created.
@@ -93,6 +94,7 @@ Used when a topic is created.
             "max_bytes",
             default=0,
             min=0,
+            advanced=True,
             help="Bytes above which Kafka discards the oldest changes. 0: no limit. Used when the topic is created.",
         ),
         cfg.DictOpt(
@@ -108,6 +110,7 @@ More properties of librdkafka, such as ``security.protocol:SASL_SSL,sasl.usernam
             default=30.0,
             min=1,
             max=300,
+            advanced=True,
             help="Seconds in which the brokers must have committed what one call publishes, and answer a request.",
         ),
     ]

@@ -65,6 +65,7 @@ times to live for messages, a deletion leaves both streams after this time.
         "max_bytes",
         default=0,
         min=0,
+        advanced=True,
         help="Bytes above which the server discards the oldest changes. 0: no limit. Used when the stream is created.",
     ),
     cfg.FloatOpt(
@@ -72,6 +73,7 @@ times to live for messages, a deletion leaves both streams after this time.
         default=10.0,
         min=0.5,
         max=300,
+        advanced=True,
         help="Seconds in which the server must have stored what is published together, a few hundred changes.",
     ),
 ]

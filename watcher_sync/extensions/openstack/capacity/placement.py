@@ -90,6 +90,7 @@ class PlacementProvider(CapacityProvider):
             default=8,
             min=1,
             max=10,
+            advanced=True,
             help="""
 Maximum number of requests at the same time.
 

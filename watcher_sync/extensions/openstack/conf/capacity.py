@@ -41,6 +41,7 @@ Seconds between two runs of one provider.
         default=300,
         min=1,
         mutable=True,
+        advanced=True,
         help="""
 Seconds after which a run of a provider counts as failed. It takes the place of ``[reconcile] timeout``.
 """,

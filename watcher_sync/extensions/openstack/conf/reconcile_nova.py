@@ -28,6 +28,7 @@ Related options: ``cloud``, ``auth_type``, ``[reconcile] enabled``.
         default=3600,
         min=1,
         mutable=True,
+        advanced=True,
         help="""
 Seconds between two complete comparisons.
 
@@ -41,6 +42,7 @@ Related options: ``changes_interval``.
         default=300,
         min=1,
         mutable=True,
+        advanced=True,
         help="""
 Seconds between two comparisons of the servers that changed since the last one (``changes-since``).
 
@@ -55,6 +57,7 @@ Related options: ``interval``.
         default=600,
         min=1,
         mutable=True,
+        advanced=True,
         help="""
 Seconds after which a comparison counts as failed. It takes the place of ``[reconcile] timeout``.
 """,
@@ -62,6 +65,7 @@ Seconds after which a comparison counts as failed. It takes the place of ``[reco
     cfg.ListOpt(
         "ignore_projects",
         default=[],
+        advanced=True,
         help="""
 Ids of projects whose servers are not compared. The comparison neither writes nor deletes them.
 """,
@@ -69,6 +73,7 @@ Ids of projects whose servers are not compared. The comparison neither writes no
     cfg.ListOpt(
         "ignore_zones",
         default=[],
+        advanced=True,
         help="""
 Availability zones whose hosts are not compared, nor the servers on them.
 """,
@@ -76,6 +81,7 @@ Availability zones whose hosts are not compared, nor the servers on them.
     cfg.ListOpt(
         "ignore_aggregates",
         default=[],
+        advanced=True,
         help="""
 Names of host aggregates whose hosts are not compared, nor the servers on them. The aggregates themselves are not
 compared either.
@@ -84,6 +90,7 @@ compared either.
     cfg.BoolOpt(
         "ignore_ironic",
         default=True,
+        advanced=True,
         help="""
 Whether bare metal is left out: hypervisors of the type ironic, their hosts, and the servers on them.
 

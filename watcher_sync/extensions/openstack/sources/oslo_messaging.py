@@ -102,6 +102,7 @@ class OsloMessagingSource(Source):
         cfg.IntOpt(
             "batch_size",
             min=1,
+            advanced=True,
             help="Events that are emitted in one batch. Default: [engine] batch_size.",
         ),
         cfg.FloatOpt(
@@ -109,6 +110,7 @@ class OsloMessagingSource(Source):
             default=0.02,
             min=0.0001,
             max=1.0,
+            advanced=True,
             help="Seconds for which oslo.messaging gathers a batch. A lone event waits up to so long."
             " A shorter time costs more processor time while no event arrives.",
         ),
@@ -116,6 +118,7 @@ class OsloMessagingSource(Source):
             "max_event_size",
             default=MAX_SIZE,
             min=1024,
+            advanced=True,
             help="Bytes that one event may have. A larger one goes to quarantine."
             " oslo.messaging has read and decoded it before.",
         ),

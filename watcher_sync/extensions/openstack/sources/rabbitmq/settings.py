@@ -45,6 +45,7 @@ with the messages in it.
         "prefetch",
         min=1,
         max=_MAX_PREFETCH,
+        advanced=True,
         help=f"""
 Messages that the broker may deliver ahead of their acknowledgement.
 
@@ -57,6 +58,7 @@ Above 64 MiB of unacknowledged messages the source reads no further one, whateve
         "hand_back_after",
         default=600.0,
         min=1,
+        advanced=True,
         help="""
 Seconds after which the source returns all unacknowledged messages to the queue, because the engine could not commit
 them. It consumes again once the engine commits or nacks an event.
@@ -65,18 +67,22 @@ It must be well below ``consumer_timeout`` of RabbitMQ (30 minutes by default). 
 consumer that holds a message longer.
 """,
     ),
-    cfg.IntOpt("batch_size", min=1, help="Events that are emitted in one batch. Default: [engine] batch_size."),
+    cfg.IntOpt(
+        "batch_size", min=1, advanced=True, help="Events that are emitted in one batch. Default: [engine] batch_size."
+    ),
     cfg.FloatOpt(
         "poll_timeout",
         default=0.001,
         min=0,
         max=1.0,
+        advanced=True,
         help="Seconds that a batch which is not full waits for more messages under load. A lone one is not delayed.",
     ),
     cfg.IntOpt(
         "max_event_size",
         default=MAX_SIZE,
         min=1024,
+        advanced=True,
         help="Bytes that one event may have. A larger one goes to quarantine.",
     ),
 ]

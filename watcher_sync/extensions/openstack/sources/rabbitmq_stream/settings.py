@@ -17,6 +17,7 @@ OPTIONS: Final[list[cfg.Opt]] = [
     cfg.StrOpt(
         "stream_start",
         default=FIRST,
+        advanced=True,
         help="""
 Where a stream is read from while no position is stored: ``first``, ``next`` (only what is published from now on), an
 offset, or an ISO 8601 time, which is UTC unless it has another offset.
@@ -49,6 +50,7 @@ It applies when the source declares the stream.
     cfg.IntOpt(
         "stream_segment_bytes",
         min=1,
+        advanced=True,
         help="""
 Bytes of one segment of the stream (``x-stream-max-segment-size-bytes``). The broker removes whole segments only.
 Default: the broker's, 500 MB.
