@@ -32,9 +32,9 @@ from watcher_sync.model.delete_guard import refuses_deletes
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.scopes import prefix_of
 from watcher_sync.model.view import View
-from watcher_sync.reconcile.base import Context, Reconciler, Report
+from watcher_sync.reconcile.base import Context, FieldDifference, Reconciler, Report
 from watcher_sync.storage.database.database import translated
-from watcher_sync.storage.drifts import FieldDifference, replace_drifts
+from watcher_sync.storage.drifts import replace_drifts
 from watcher_sync.storage.groups.source_status import record_full_sync
 from watcher_sync.storage.table_model import TableModel
 

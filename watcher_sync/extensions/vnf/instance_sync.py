@@ -27,8 +27,8 @@ from watcher_sync.extensions.vnf.model.evaluation import (
     VnfSyncReport,
 )
 from watcher_sync.operations import SYNC, Operations
+from watcher_sync.reconcile.base import FieldDifference
 from watcher_sync.reconcile.drift import plain
-from watcher_sync.storage.drifts import FieldDifference
 
 
 class VnfSync:

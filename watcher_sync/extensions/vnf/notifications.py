@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from watcher_sync.extensions.vnf.kinds import VnfInstance
+from watcher_sync.reconcile.base import FieldDifference
 from watcher_sync.reconcile.notify import Notifications
-from watcher_sync.storage.drifts import FieldDifference
 
 SYNC_START: Final = "vnf_instance.sync.start"
 SYNC_END: Final = "vnf_instance.sync.end"

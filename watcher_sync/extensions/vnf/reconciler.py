@@ -31,8 +31,8 @@ from watcher_sync.extensions.vnf.kinds import VnfInstance
 from watcher_sync.extensions.vnf.model.evaluation import Observation, Unlisted, VnfSyncReport, unknown_in
 from watcher_sync.extensions.vnf.notifications import VnfNotifications
 from watcher_sync.model.view import View
-from watcher_sync.reconcile.base import Context
-from watcher_sync.storage.drifts import FieldDifference, list_drifts
+from watcher_sync.reconcile.base import Context, FieldDifference
+from watcher_sync.storage.drifts import list_drifts
 
 LOG = logging.getLogger(__name__)
 

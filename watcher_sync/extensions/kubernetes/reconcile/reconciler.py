@@ -26,9 +26,9 @@ from watcher_sync.extensions.kubernetes.reconcile.compare import ClusterComparer
 from watcher_sync.extensions.kubernetes.source.source import cluster_targets
 from watcher_sync.extensions.kubernetes.source.target import ClusterTarget
 from watcher_sync.model.view import View
-from watcher_sync.reconcile.base import Context, Reconciler, Report
+from watcher_sync.reconcile.base import Context, FieldDifference, Reconciler, Report
 from watcher_sync.reconcile.repair import Healer
-from watcher_sync.storage.drifts import FieldDifference, replace_drifts
+from watcher_sync.storage.drifts import replace_drifts
 from watcher_sync.storage.groups import source_status
 
 _UNCONFIRMED_SECONDS: Final = 10.0

@@ -34,10 +34,10 @@ from watcher_sync.extensions.openstack.kinds import ComputeNode
 from watcher_sync.extensions.openstack.reconcile.reconciler import SCOPE
 from watcher_sync.model.delete_guard import refuses_deletes
 from watcher_sync.model.view import View
-from watcher_sync.reconcile.base import Context, Reconciler, Report
+from watcher_sync.reconcile.base import Context, FieldDifference, Reconciler, Report
 from watcher_sync.reconcile.capacity_provider import CapacityProvider, HostCapacity
 from watcher_sync.reconcile.drift import plain
-from watcher_sync.storage.drifts import FieldDifference, replace_drifts
+from watcher_sync.storage.drifts import replace_drifts
 from watcher_sync.storage.groups.source_status import read_inventory
 from watcher_sync.storage.table_model import TableView
 

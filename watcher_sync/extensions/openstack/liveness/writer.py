@@ -20,10 +20,9 @@ from watcher_sync.extensions.openstack.liveness.rules import by_service
 from watcher_sync.model.changes import Change, Outcome, Upsert
 from watcher_sync.model.model import Snapshot
 from watcher_sync.model.view import View
-from watcher_sync.reconcile.base import Context
+from watcher_sync.reconcile.base import Context, FieldDifference
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.storage.database.database import retried
-from watcher_sync.storage.drifts import FieldDifference
 
 LOG = logging.getLogger(__name__)
 

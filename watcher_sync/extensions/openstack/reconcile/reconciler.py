@@ -42,8 +42,8 @@ from watcher_sync.extensions.openstack.reconcile.writer import (
     Restorer,
 )
 from watcher_sync.model.model import Snapshot
-from watcher_sync.reconcile.base import Context, Reconciler, Report
-from watcher_sync.storage.drifts import FieldDifference, list_drifts, replace_drifts
+from watcher_sync.reconcile.base import Context, FieldDifference, Reconciler, Report
+from watcher_sync.storage.drifts import list_drifts, replace_drifts
 from watcher_sync.storage.groups.source_status import (
     declare_inventory,
     forget_inventory,

@@ -34,9 +34,9 @@ from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.model.model import Staged
 from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.model.view import View
+from watcher_sync.reconcile.base import FieldDifference
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.storage.database.database import retried
-from watcher_sync.storage.drifts import FieldDifference
 
 LOG = logging.getLogger(__name__)
 
