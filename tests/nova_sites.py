@@ -14,6 +14,7 @@ from tests.sites import Site, parsed
 from tests.waiting import deadline
 from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.batch_dispatch import CommitOptions
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.doubts import Doubts
 from watcher_sync.conf import cloud_account
@@ -67,7 +68,9 @@ class NovaSite(Site):
 
     def told(self, *events: Event) -> None:
         """Events that an engine commits."""
-        CommitCycle(self.store, self.store.load(), self.dispatcher, doubts=self.doubts).run(Batch(events=events))
+        CommitCycle(self.store, self.store.load(), self.dispatcher, CommitOptions(doubts=self.doubts)).run(
+            Batch(events=events)
+        )
 
     def head(self) -> int:
         return self.store.load().generation

@@ -119,7 +119,7 @@ class Client(EntityCalls, MonitoringCalls, VnfCalls, SubscriptionCalls, WatchTop
 
         :param address: ``host`` or ``host:port`` of the watch stream; by default the API's host and port 8776.
         :param tls: whether the stream uses TLS; by default if the API does.
-        :param settings: further keyword arguments of :class:`~watcher_sync.client.watch.WatchManager`.
+        :param settings: fields of :class:`~watcher_sync.client.watch.WatchOptions`, such as ``sequence``.
         :raises ClientError: when there is no token, or the address is wrong.
         """
         # Imported here: gRPC loads for longer than the rest of the client, and most programs do not need it.

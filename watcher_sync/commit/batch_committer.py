@@ -16,22 +16,14 @@ It runs in the thread that writes the model.
 from __future__ import annotations
 
 import abc
-import datetime
-import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from oslo_log import log as logging
 
-from watcher_sync.commit.authorisation import Authority
 from watcher_sync.commit.awaited import AwaitedEntities
 from watcher_sync.commit.batch import Batch, Dispatch, Pending, commit_of, halves, refusing
-from watcher_sync.commit.batch_dispatch import BatchDispatch, CommitLimits, EventInHand, FailureLog
-from watcher_sync.commit.doubts import Doubts
-from watcher_sync.commit.evaluation import Evaluator, NoEvaluation
-from watcher_sync.commit.spans import BatchTracer
-from watcher_sync.commit.stats import CommitStats
-from watcher_sync.commit.suspects import Suspects
+from watcher_sync.commit.batch_dispatch import BatchDispatch, CommitOptions, FailureLog
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.exceptions import EntitiesLeased, HeadMoved, RowRefused
 from watcher_sync.model.model import Written
@@ -39,7 +31,7 @@ from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import ModelReader
 from watcher_sync.storage.stored.parking import PORTION_EVENTS, ParkedEvents
 from watcher_sync.storage.stored.stored_events import bare
-from watcher_sync.storage.writing.commits import Commit, CommitStore, Fence
+from watcher_sync.storage.writing.commits import Commit, CommitStore
 
 LOG = logging.getLogger(__name__)
 
@@ -59,56 +51,25 @@ class BatchCommitter(abc.ABC):
         store: CommitStore,
         model: CommittedModel,
         dispatcher: Dispatcher,
-        *,
-        stats: CommitStats | None = None,
-        evaluation: Evaluator | None = None,
-        authority: Authority | None = None,
-        fence: Callable[[], Fence | None] = lambda: None,
-        limits: CommitLimits | None = None,
-        in_hand: EventInHand | None = None,
-        suspects: Suspects | None = None,
-        doubts: Doubts | None = None,
-        tracer: BatchTracer | None = None,
-        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
-        monotonic: Callable[[], float] = time.monotonic,
+        options: CommitOptions | None = None,
     ) -> None:
-        """:param evaluation: adds changes that follow from a batch to its commit; None: nothing is added.
-
-        :param authority: decides which source may bring which events; None: all events are the caller's own.
-
-        :param fence: returns the lease to write under; called at every commit.
-
-        :param limits: what ``[engine]`` limits; None: the defaults.
-        :param in_hand: gets the event that is dispatched, for a watchdog.
-        :param suspects: remembers the events in hand beyond the end of the process; None: they are not remembered.
-        :param doubts: gets the entities that a committed batch marked as doubtful; None: they are not collected.
-        :param tracer: gets each published batch; None: nothing is traced.
-        """
+        """:param options: of this cycle only; None: the defaults."""
+        options = options or CommitOptions()
         self.store: CommitStore = store
         self.model: CommittedModel = model
         self.dispatcher = dispatcher
-        self.stats = stats or CommitStats()
-        self.evaluation: Evaluator = evaluation or NoEvaluation()
-        self._fence = fence
-        self._doubts = doubts
-        self._tracer = tracer
-        self._now = now
-        self._monotonic = monotonic
+        self.stats = options.stats
+        self.evaluation = options.evaluation
+        self._fence = options.fence
+        self._doubts = options.doubts
+        self._tracer = options.tracer
+        self._suspects = options.suspects
+        self._now = options.now
+        self._monotonic = options.monotonic
         self._parked = ParkedEvents(store)
         self._awaited = AwaitedEntities(lambda key: self.model.get(*key) is not None)
-        self._failures = FailureLog(monotonic)
-        limits = limits or CommitLimits()
-        self._suspects = suspects or Suspects(None, limits)
-        self._dispatch = BatchDispatch(
-            dispatcher,
-            authority=authority,
-            limits=limits,
-            in_hand=in_hand or EventInHand(),
-            suspects=self._suspects,
-            failures=self._failures,
-            now=now,
-            monotonic=monotonic,
-        ).run
+        self._failures = FailureLog(options.monotonic)
+        self._dispatch = BatchDispatch(dispatcher, options, self._failures).run
         self.read_parked()
 
     def run(self, batch: Batch) -> None:

@@ -15,6 +15,7 @@ import collections
 import datetime
 import math
 import re
+import time
 import traceback
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -24,6 +25,10 @@ from oslo_log import log as logging
 
 from watcher_sync.commit.authorisation import Authority, with_envelope
 from watcher_sync.commit.batch import Batch, Dispatched
+from watcher_sync.commit.doubts import Doubts
+from watcher_sync.commit.evaluation import Evaluator, NoEvaluation
+from watcher_sync.commit.spans import BatchTracer
+from watcher_sync.commit.stats import CommitStats
 from watcher_sync.commit.suspects import Suspects
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import NATIVE, Event
@@ -42,6 +47,7 @@ from watcher_sync.model.clock import ClockLimit, limit_at, reset_limit, set_limi
 from watcher_sync.model.model import Key
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.storage.stored.stored_events import Parked, RefusedEvent
+from watcher_sync.storage.writing.commits import Fence
 
 LOG = logging.getLogger(__name__)
 
@@ -153,30 +159,42 @@ class CommitLimits(msgspec.Struct, frozen=True):
     """Ends of the process after which an event that was alone in hand at each is quarantined."""
 
 
+class CommitOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one commit cycle works with beside its store, model and dispatcher."""
+
+    stats: CommitStats = msgspec.field(default_factory=CommitStats)
+    """Counts the events and the commits."""
+    evaluation: Evaluator = NoEvaluation()
+    """Adds changes that follow from a batch to its commit."""
+    authority: Authority | None = None
+    """Decides which source may bring which events; None: all events are the caller's own."""
+    fence: Callable[[], Fence | None] = lambda: None
+    """Returns the lease to write under; called at every commit."""
+    limits: CommitLimits = CommitLimits()
+    in_hand: EventInHand = msgspec.field(default_factory=EventInHand)
+    """Gets the event that is dispatched, for a watchdog."""
+    suspects: Suspects = msgspec.field(default_factory=lambda: Suspects(None, CommitLimits()))
+    """Remembers the events in hand beyond the end of the process; by default they are not remembered."""
+    doubts: Doubts | None = None
+    """Gets the entities that a committed batch marked as doubtful; None: they are not collected."""
+    tracer: BatchTracer | None = None
+    """Gets each published batch; None: nothing is traced."""
+    now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC)
+    monotonic: Callable[[], float] = time.monotonic
+
+
 class BatchDispatch:
     """The dispatch of one commit cycle."""
 
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        *,
-        authority: Authority | None,
-        limits: CommitLimits,
-        in_hand: EventInHand,
-        suspects: Suspects,
-        failures: FailureLog,
-        now: Callable[[], datetime.datetime],
-        monotonic: Callable[[], float],
-    ) -> None:
-        """For the arguments see :class:`~watcher_sync.commit.batch_committer.BatchCommitter`."""
+    def __init__(self, dispatcher: Dispatcher, options: CommitOptions, failures: FailureLog) -> None:
         self._dispatcher = dispatcher
-        self._authority = authority
-        self._limits = limits
-        self._in_hand = in_hand
-        self._suspects = suspects
+        self._authority = options.authority
+        self._limits = options.limits
+        self._in_hand = options.in_hand
+        self._suspects = options.suspects
         self._failures = failures
-        self._now = now
-        self._monotonic = monotonic
+        self._now = options.now
+        self._monotonic = options.monotonic
 
     def run(self, transaction: Transaction, batch: Batch) -> Dispatched:
         """Stage the changes of a batch's events in a transaction. This writes nothing."""

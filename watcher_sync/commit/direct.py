@@ -13,7 +13,6 @@ events whose entity the change created: it finds the entity in the journal.
 from __future__ import annotations
 
 import contextlib
-import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ import msgspec
 from watcher_sync.commit.authorisation import Authority
 from watcher_sync.commit.batch import Batch, Dispatched, Pending
 from watcher_sync.commit.batch_committer import BatchCommitter
-from watcher_sync.commit.batch_dispatch import CommitLimits
+from watcher_sync.commit.batch_dispatch import CommitLimits, CommitOptions
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Actor, Event
@@ -54,33 +53,22 @@ class DirectCommitCycle(BatchCommitter):
 
     store: LockedStore
     model: TableModel
+    stats: RecordingStats
 
     def __init__(
         self,
         store: LockedStore,
         model: TableModel,
         dispatcher: Dispatcher,
-        *,
-        limits: CommitLimits | None,
-        now: Callable[[], datetime.datetime],
-        authority: Authority | None = None,
-        actor: Actor | None = None,
+        options: CommitOptions,
+        actor: Actor | None,
     ) -> None:
-        self.recorded = RecordingStats()
         self.staged: list[Staged] = []
         """What this transaction wrote so far, with what it was before."""
         self._actor = actor
         self.view: View = model
         """The tables, including what was written so far."""
-        super().__init__(
-            store,
-            model,
-            dispatcher,
-            stats=self.recorded,
-            authority=authority,
-            limits=limits,
-            now=now,
-        )
+        super().__init__(store, model, dispatcher, options)
 
     @property
     def generation(self) -> int:
@@ -100,7 +88,7 @@ class DirectCommitCycle(BatchCommitter):
             return Dispatched(transaction, [transaction.apply(event, changes)], [], [])
 
         self._commit(Batch(events=[event]), dispatch)
-        return self.recorded.events[0]
+        return self.stats.events[0]
 
     def write_all(self, writes: Sequence[tuple[Event, Callable[[View], Iterable[Change]]]]) -> list[Outcome]:
         """Commit several writes in one commit; each sees the changes of those before it.
@@ -111,14 +99,14 @@ class DirectCommitCycle(BatchCommitter):
         """
         writes = [(_by(self._actor, event), make) for event, make in writes]
         events = [event for event, _ in writes]
-        before = len(self.recorded.events)
+        before = len(self.stats.events)
 
         def dispatch(transaction: Transaction, _batch: Batch) -> Dispatched:
             outcomes = [transaction.apply(event, make(transaction)) for event, make in writes]
             return Dispatched(transaction, outcomes, [], [])
 
         self._commit(Batch(events=events), dispatch)
-        return self.recorded.events[before : before + len(events)]
+        return self.stats.events[before : before + len(events)]
 
     def repair(
         self,
@@ -166,10 +154,10 @@ class DirectWriter:
         store: Store,
         dispatcher: Dispatcher,
         *,
-        limits: CommitLimits | None = None,
+        limits: CommitLimits = CommitLimits(),  # noqa: B008 - frozen
         authority: Authority | None = None,
     ) -> None:
-        """:param limits: what ``[engine]`` limits; None: the defaults.
+        """:param limits: what ``[engine]`` limits.
 
         :param authority: decides which events may come; None: all events are the caller's own.
         """
@@ -188,16 +176,10 @@ class DirectWriter:
         self._store.time.refresh()  # before the lock
         self._store.sites.refresh()
         with lock_head(self._store) as (store, model):
-            cycle = DirectCommitCycle(
-                store,
-                model,
-                self._dispatcher,
-                limits=self._limits,
-                now=self._store.time.now,
-                authority=self._authority,
-                actor=actor,
+            options = CommitOptions(
+                stats=RecordingStats(), authority=self._authority, limits=self._limits, now=self._store.time.now
             )
-            yield cycle
+            yield DirectCommitCycle(store, model, self._dispatcher, options, actor)
             if model.last_seen:
                 store.persist_last_seen(model.last_seen)
 
@@ -214,7 +196,7 @@ class DirectWriter:
         """
         with self.begin() as cycle:
             cycle.run(Batch(events=[_by(actor, event) for event in events], released=released))
-            return cycle.recorded.events[: len(events)], cycle.generation
+            return cycle.stats.events[: len(events)], cycle.generation
 
 
 def _by(actor: Actor | None, event: Event) -> Event:

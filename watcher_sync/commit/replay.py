@@ -14,7 +14,7 @@ import msgspec
 
 from watcher_sync.commit.authorisation import Authority, Grants, recording, with_own_sources
 from watcher_sync.commit.batch import Batch
-from watcher_sync.commit.batch_dispatch import CommitLimits
+from watcher_sync.commit.batch_dispatch import CommitLimits, CommitOptions
 from watcher_sync.commit.cycle import CommitCycle, LastSeenWriter
 from watcher_sync.commit.pipeline import Pipeline
 from watcher_sync.commit.stats import CommitStats
@@ -60,7 +60,7 @@ def replay(
     events: Iterable[Event],
     *,
     batch_size: int,
-    limits: CommitLimits | None = None,
+    limits: CommitLimits = CommitLimits(),  # noqa: B008 - frozen
     authority: Authority | None = None,
 ) -> dict[str, float]:
     """Commit the events in order, in batches; each is dispatched while the database writes the one before it.
@@ -68,23 +68,12 @@ def replay(
     A commit without an answer is repeated once. If the database has it, its events are counted as duplicates or stale.
 
     :param authority: decides which events may come; None: that of recordings.
-    :param limits: what ``[engine]`` limits; None: the defaults.
+    :param limits: what ``[engine]`` limits.
     :returns: ``read``, each outcome, and ``seconds``; without the parked events of others.
     :raises DatabaseUnavailable: the database is unavailable. Run it again: committed events are recognised.
     """
     began = time.monotonic()
-    stats = ReplayStats()
-    store.time.refresh()
-    store.sites.refresh()
-    cycle = CommitCycle(
-        store,
-        store.load(),
-        dispatcher,
-        stats=stats,
-        authority=authority or Authority(dispatcher, recording),
-        limits=limits,
-        now=store.time.now,
-    )
+    cycle = _begin(store, dispatcher, authority or Authority(dispatcher, recording), limits)
 
     def commit_again(batch: Batch | None) -> bool:
         cycle.catch_up()
@@ -100,7 +89,7 @@ def replay(
         pipeline.end()
         raise
     pipeline.end()
-    return _finish(store, cycle, stats, began)
+    return _finish(store, cycle, began)
 
 
 def replay_quarantined(
@@ -110,7 +99,7 @@ def replay_quarantined(
     *,
     grants: Grants | None = None,
     batch_size: int,
-    limits: CommitLimits | None = None,
+    limits: CommitLimits = CommitLimits(),  # noqa: B008 - frozen
 ) -> dict[str, float]:
     """Dispatch quarantined events again; those that are refused again stay, with the new reason.
 
@@ -119,27 +108,16 @@ def replay_quarantined(
 
     :param grants: name of a source -> what it may bring; None: no source is known.
     :param events: (row id, event), as :meth:`Quarantine.events` gives them.
-    :param limits: what ``[engine]`` limits; None: the defaults.
+    :param limits: what ``[engine]`` limits.
     :returns: ``read``, each outcome, and ``seconds``; without the parked events of others.
     :raises DatabaseUnavailable: the database is unavailable. Run it again: committed events are recognised.
     """
     began = time.monotonic()
-    stats = ReplayStats()
-    store.time.refresh()
-    store.sites.refresh()
-    cycle = CommitCycle(
-        store,
-        store.load(),
-        dispatcher,
-        stats=stats,
-        authority=Authority(dispatcher, with_own_sources(grants)),
-        limits=limits,
-        now=store.time.now,
-    )
+    cycle = _begin(store, dispatcher, Authority(dispatcher, with_own_sources(grants)), limits)
     for chunk in _chunks(events, batch_size):
         released = [row_id for row_id, _ in chunk]
         cycle.run(Batch(events=[decoded_again(row_id, event) for row_id, event in chunk], released=released))
-    return _finish(store, cycle, stats, began)
+    return _finish(store, cycle, began)
 
 
 def decoded_again(row_id: int, event: Event) -> Event:
@@ -154,12 +132,19 @@ def decoded_again(row_id: int, event: Event) -> Event:
     return msgspec.structs.replace(decoded, channel=event.channel, sequence=event.sequence)
 
 
-def _finish(store: Store, cycle: CommitCycle, stats: CommitStats, began: float) -> dict[str, float]:
+def _begin(store: Store, dispatcher: Dispatcher, authority: Authority, limits: CommitLimits) -> CommitCycle:
+    store.time.refresh()
+    store.sites.refresh()
+    options = CommitOptions(stats=ReplayStats(), authority=authority, limits=limits, now=store.time.now)
+    return CommitCycle(store, store.load(), dispatcher, options)
+
+
+def _finish(store: Store, cycle: CommitCycle, began: float) -> dict[str, float]:
     while cycle.has_ready:
         cycle.catch_up()
     LastSeenWriter(store, cycle.model, CommitLimits()).persist()
     store.close()
-    return {**stats.as_dict(), "seconds": round(time.monotonic() - began, 3)}
+    return {**cycle.stats.as_dict(), "seconds": round(time.monotonic() - began, 3)}
 
 
 def _chunks(items: Iterable[tuple[int, Event]], size: int) -> Iterator[list[tuple[int, Event]]]:

@@ -23,9 +23,10 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.commit.authorisation import Authority
+from watcher_sync.commit.batch_dispatch import CommitOptions
 from watcher_sync.commit.cycle import CommitCycle, LastSeenWriter
 from watcher_sync.commit.doubts import Doubts
-from watcher_sync.commit.evaluation import Evaluator
+from watcher_sync.commit.evaluation import Evaluator, NoEvaluation
 from watcher_sync.commit.spans import BatchTracer
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.commit.suspects import Suspects, path_of
@@ -250,12 +251,9 @@ class Engine:
                 began = time.monotonic()
                 self.model.replace_with(self.store.load())
                 self.store.time.read()
-                self._cycle = CommitCycle(
-                    self.store,
-                    self.model,
-                    self._dispatcher,
+                options = CommitOptions(
                     stats=self.stats,
-                    evaluation=self._evaluation,
+                    evaluation=self._evaluation or NoEvaluation(),
                     authority=self._authority,
                     fence=self.lease.require_fence,
                     limits=self.conf.engine,
@@ -265,6 +263,7 @@ class Engine:
                     tracer=self._tracer,
                     now=self.store.time.now,
                 )
+                self._cycle = CommitCycle(self.store, self.model, self._dispatcher, options)
             except DatabaseUnavailable as exc:
                 if self._shutdown.requested.wait(self._database_health.mark_unavailable(exc)):
                     return False

@@ -16,6 +16,7 @@ from tests.services.servers import free_port
 from tests.simulated import SIMULATED
 from tests.waiting import deadline, wait_until
 from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.batch_dispatch import CommitOptions
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.extensions.openstack.kinds import ComputeNode
 from watcher_sync.model.kinds import kind_of
@@ -121,7 +122,7 @@ def test_lost_events_are_healed_by_one_run_and_each_correction_is_a_drift(tmp_pa
     with FakeOpenStack(inventory_of(simulator)) as cloud:
         site = NovaSite(tmp_path, cloud)
         try:
-            cycle = CommitCycle(site.store, site.store.load(), site.dispatcher, doubts=site.doubts)
+            cycle = CommitCycle(site.store, site.store.load(), site.dispatcher, CommitOptions(doubts=site.doubts))
             kept = [event for i, event in enumerate(events) if i % 20]
             for first in range(0, len(kept), 500):
                 cycle.run(Batch(events=kept[first : first + 500]))

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from tests.simulated import event, telling
 from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.batch_dispatch import CommitOptions
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
@@ -45,7 +46,7 @@ def meter(entity_id: str, version: str = "1", **fields: Any) -> Upsert:
 
 def cycle_on(store: Store, dispatcher: Dispatcher | None = None, **options: Any) -> CommitCycle:
     """A writer of its own: its replica is what the tables hold now."""
-    return CommitCycle(store, store.load(), dispatcher or telling(), **options)
+    return CommitCycle(store, store.load(), dispatcher or telling(), CommitOptions(**options))
 
 
 def commit(cycle: CommitCycle, *events: Event, **options: Any) -> CommitCycle:

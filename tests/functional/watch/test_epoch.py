@@ -16,7 +16,14 @@ from tests.functional.watch.serving import Serving
 from tests.functional.webhooks.subscribing import Instances
 from tests.setting_back import Backup
 from tests.waiting import deadline, wait_until
-from watcher_sync.client.watch import EventsPurged, MemorySequence, MissingSequence, WatchEvent, WatchManager
+from watcher_sync.client.watch import (
+    EventsPurged,
+    MemorySequence,
+    MissingSequence,
+    WatchEvent,
+    WatchManager,
+    WatchOptions,
+)
 from watcher_sync.read import journal_signal
 from watcher_sync.storage.writing.store import Store
 
@@ -68,7 +75,8 @@ def test_a_client_that_resumes_in_another_epoch_receives_events_purged(site: Ser
 
     def watched() -> tuple[WatchManager, queue.Queue[Any]]:
         found: queue.Queue[Any] = queue.Queue()
-        manager = WatchManager("127.0.0.1", site.port, "t", lambda: "admin", tls=None, sequence=sequence)
+        options = WatchOptions(tls=None, sequence=sequence)
+        manager = WatchManager("127.0.0.1", site.port, "t", lambda: "admin", options)
         manager.register_watch(SELF_LINK, found, found)
         return manager, found
 

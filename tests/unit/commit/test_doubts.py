@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tests.simulated import telling, told
 from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.batch_dispatch import CommitOptions
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.doubts import Doubts
 from watcher_sync.model.changes import Doubtful, Upsert
@@ -12,7 +13,7 @@ from watcher_sync.model.changes import Doubtful, Upsert
 
 def test_the_cycle_hands_the_marks_over_after_the_commit(store):
     doubts = Doubts()
-    cycle = CommitCycle(store, store.load(), telling(), doubts=doubts)
+    cycle = CommitCycle(store, store.load(), telling(), CommitOptions(doubts=doubts))
     cycle.run(
         Batch(
             events=[

@@ -12,6 +12,7 @@ from opentelemetry.trace import SpanKind
 
 from tests.simulated import telling, told
 from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.batch_dispatch import CommitOptions
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.pipeline import Pipeline
 from watcher_sync.commit.spans import BatchSpans
@@ -35,7 +36,7 @@ def cycle(store, exporter):
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracer = BatchSpans(provider, scope="test", now=lambda: 5_000_000_000)
-    return CommitCycle(store, store.load(), telling(), tracer=tracer)
+    return CommitCycle(store, store.load(), telling(), CommitOptions(tracer=tracer))
 
 
 def event(number, *items, source="test", **trace):

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from tests.unit.commit.test_clock_of_writes import Late
 from tests.unit.engine.conftest import Spoken, until
 from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.batch_dispatch import CommitOptions
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
@@ -56,7 +57,7 @@ def count(store):
 def test_rows_and_tombstones_in_memory_age_by_the_database(store, conf, clock):
     store.time.read()
     model = store.load()
-    cycle = CommitCycle(store, model, Dispatcher([("late", Late())]), now=store.time.now)
+    cycle = CommitCycle(store, model, Dispatcher([("late", Late())]), CommitOptions(now=store.time.now))
     cycle.run(Batch(events=EVENTS))
     worker, forgetting = RetentionWorker(conf, store, CommitStats()), TombstoneForgetting(conf, store, model)
 

@@ -15,6 +15,7 @@ import pytest
 from tests.clusters import Installation, one_vdu, truth
 from tests.waiting import deadline
 from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.batch_dispatch import CommitOptions
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.exceptions import DatabaseUnavailable, RowRefused, StaleToken
@@ -261,7 +262,9 @@ def evaluate_all(site: Installation) -> None:
     """What an engine does with the VNF instances when it begins to lead."""
     evaluation = make_evaluation(site.conf)
     evaluation.start()
-    CommitCycle(site.store, site.store.load(), site.dispatcher, evaluation=evaluation).run(Batch(events=()))
+    CommitCycle(site.store, site.store.load(), site.dispatcher, CommitOptions(evaluation=evaluation)).run(
+        Batch(events=())
+    )
 
 
 def synced(site: Installation) -> None:

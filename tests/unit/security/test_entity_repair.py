@@ -16,7 +16,7 @@ from tests.unit.api.conftest import application, client, conf, store  # noqa: F4
 from tests.unit.security.test_time import CREATE, FAR, dcm, nova, own
 from watcher_sync.commit import entity_repair
 from watcher_sync.commit.batch import Batch
-from watcher_sync.commit.batch_dispatch import CommitLimits
+from watcher_sync.commit.batch_dispatch import CommitLimits, CommitOptions
 from watcher_sync.commit.cycle import CommitCycle, LastSeenWriter
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.entity_repair import CannotRepair
@@ -52,7 +52,7 @@ def dispatcher() -> Dispatcher:
 @pytest.fixture
 def engine(store: Any, dispatcher: Dispatcher) -> CommitCycle:
     """A running engine, which lets the far future in."""
-    return CommitCycle(store, store.load(), dispatcher, limits=CommitLimits(max_clock_skew=AGES))
+    return CommitCycle(store, store.load(), dispatcher, CommitOptions(limits=CommitLimits(max_clock_skew=AGES)))
 
 
 @pytest.fixture

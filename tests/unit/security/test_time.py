@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.api.conftest import application, client, conf, store  # noqa: F401 - fixtures
 from watcher_sync.commit.batch import Batch
-from watcher_sync.commit.batch_dispatch import CommitLimits
+from watcher_sync.commit.batch_dispatch import CommitLimits, CommitOptions
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.replay import replay, replay_quarantined
@@ -76,7 +76,7 @@ CREATE = {option.name: option.default for option in OPTIONS} | {"unknown_instanc
 @pytest.fixture
 def cycle(store: Any, clock: Clock) -> CommitCycle:
     handlers = [("nova", NovaHandler()), ("dcm", DcmHandler(CREATE)), ("own", OwnClock())]
-    return CommitCycle(store, store.load(), Dispatcher(handlers), now=clock)
+    return CommitCycle(store, store.load(), Dispatcher(handlers), CommitOptions(now=clock))
 
 
 def dcm(event_id: str, status: str = "RUNNING", time: Any = None, sequence: Any = None, **data: Any) -> Event:
@@ -186,7 +186,7 @@ def test_the_clock_is_read_once_per_batch_whatever_its_size(store: Any) -> None:
         calls.append(1)
         return NOW
 
-    cycle = CommitCycle(store, store.load(), Dispatcher([("dcm", DcmHandler(CREATE))]), now=now)
+    cycle = CommitCycle(store, store.load(), Dispatcher([("dcm", DcmHandler(CREATE))]), CommitOptions(now=now))
 
     def reads(n: int) -> int:
         calls.clear()

@@ -20,6 +20,7 @@ from watcher_sync.assembly.api import make_app
 from watcher_sync.assembly.sources import ConfiguredGrants, load_driver, make_authority
 from watcher_sync.commit.authorisation import Authority, overlap, recording, with_own_sources
 from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.batch_dispatch import CommitOptions
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.replay import replay, replay_quarantined
 from watcher_sync.conf import opts
@@ -282,7 +283,7 @@ def test_no_source_has_the_name_of_events_that_no_driver_brings(conf, name):
 
 def test_an_unauthorised_event_is_quarantined_counted_and_logged_once_a_minute(store, authority, dispatcher, caplog):
     clock = [0.0]
-    cycle = CommitCycle(store, store.load(), dispatcher, authority=authority, monotonic=lambda: clock[0])
+    cycle = CommitCycle(store, store.load(), dispatcher, CommitOptions(authority=authority, monotonic=lambda: clock[0]))
     for number, now in enumerate((0.0, 1.0, 59.0, 61.0)):
         clock[0] = now
         body = cloud_event("instance.delete.end", id=f"c-{number}")
@@ -296,7 +297,7 @@ def test_an_unauthorised_event_is_quarantined_counted_and_logged_once_a_minute(s
 
 def test_replay_asks_again_and_succeeds_only_after_the_option_is_wider(conf, store, dispatcher):
     conf.set_override("event_types", ["instance.*"], group="source_nova")
-    cycle = CommitCycle(store, store.load(), dispatcher, authority=make_authority(conf, dispatcher))
+    cycle = CommitCycle(store, store.load(), dispatcher, CommitOptions(authority=make_authority(conf, dispatcher)))
     cycle.run(Batch(events=[read_body(json.dumps(NOVA).encode(), source="nova")]))
     (before,) = Quarantine(store).page()
     assert before["reason"].endswith("[source_nova] event_types leaves it out")
@@ -313,7 +314,7 @@ def test_replay_asks_again_and_succeeds_only_after_the_option_is_wider(conf, sto
 
 
 def test_a_replay_of_an_event_whose_source_is_configured_no_more_is_refused(conf, store, authority, dispatcher):
-    cycle = CommitCycle(store, store.load(), dispatcher, authority=authority)
+    cycle = CommitCycle(store, store.load(), dispatcher, CommitOptions(authority=authority))
     cycle.run(Batch(events=[read_body(cloud_event("instance.delete.end"), source="dcm")]))
     configure(conf, nova="oslo_messaging")
     replay_quarantined(store, dispatcher, Quarantine(store).events(), grants=ConfiguredGrants(conf), batch_size=9)
@@ -322,7 +323,7 @@ def test_a_replay_of_an_event_whose_source_is_configured_no_more_is_refused(conf
 
 
 def test_the_api_asks_again_too(conf, store, authority, dispatcher):
-    cycle = CommitCycle(store, store.load(), dispatcher, authority=authority)
+    cycle = CommitCycle(store, store.load(), dispatcher, CommitOptions(authority=authority))
     cycle.run(Batch(events=[read_body(json.dumps(NOVA).encode(), source="dcm")]))
     client = Client(make_app(Service(conf, store), dispatcher, grants=ConfiguredGrants(conf)))
     row = client.simulate_get("/v1/quarantine").json["quarantine"][0]
@@ -357,7 +358,7 @@ def test_a_recording_has_every_public_dialect_and_no_reserved_type(store, dispat
 
 
 def test_parked_events_are_applied_although_this_process_knows_no_source(conf, store, authority, dispatcher):
-    cycle = CommitCycle(store, store.load(), dispatcher, authority=authority)
+    cycle = CommitCycle(store, store.load(), dispatcher, CommitOptions(authority=authority))
     body = cloud_event("dcm.status.vm", {"id": "i-1", "status": "RUNNING"}, source="dcm/providers/p")
     cycle.run(Batch(events=[read_body(body, source="dcm")]))
     conf.set_override("enabled_sources", [], group="engine")
@@ -365,7 +366,7 @@ def test_parked_events_are_applied_although_this_process_knows_no_source(conf, s
     row = {"id": "i-1", "service_type": "vm", "provider_name": "p"}
     assert client.simulate_post("/v1/service_type_instances", json=row).status_code == 201
     other = Authority(dispatcher, with_own_sources(ConfiguredGrants(conf)))
-    CommitCycle(store, store.load(), dispatcher, authority=other).catch_up()
+    CommitCycle(store, store.load(), dispatcher, CommitOptions(authority=other)).catch_up()
     assert client.simulate_get("/v1/service_type_instances/i-1").json["status"] == "RUNNING"
 
 

@@ -11,6 +11,7 @@ It works with every service of the dialect, and resumes streams of watcher_sync.
 ``manager``     ``WatchManager``: registers watches over one channel; with the credentials of a client, too
 ``merge``       Merges live events and those of a catch-up
 ``models``      ``WatchEvent``: one event as a typed struct
+``options``     ``WatchOptions``: the connection, the watermarks, the catch-up, callbacks and limits
 ``refresher``   When a token is refreshed, and the thread that refreshes those of all streams
 ``sequences``   Stores watermarks in a file or in memory, at most once a second
 ``silence``     Whether a stream has fallen silent
@@ -40,11 +41,12 @@ from watcher_sync.client.watch.errors import (
 from watcher_sync.client.watch.harvester import Harvester, HarvestsEpochs, RestHarvester
 from watcher_sync.client.watch.manager import WatchManager
 from watcher_sync.client.watch.models import EventType, Reference, Scope, WatchEvent
+from watcher_sync.client.watch.options import Gap, WatchOptions
 from watcher_sync.client.watch.sequences import FileSequence, MemorySequence, Sequence, StoresEpochs
-from watcher_sync.client.watch.watch import Gap
 
 __all__ = [
     "WatchManager",
+    "WatchOptions",
     "Tls",
     "Route",
     "WatchEvent",

@@ -20,27 +20,21 @@ from typing import Any, Final, Self
 
 import grpc
 
-from watcher_sync.backoff import Backoff
 from watcher_sync.client.errors import NotConfigured
 from watcher_sync.client.transport import Transport
 from watcher_sync.client.watch.connection import Route, Tls, split_address
 from watcher_sync.client.watch.delivery import Consumer, Handover
 from watcher_sync.client.watch.errors import ManagerClosed, MissingSequence, UnknownWatch, WatchError
-from watcher_sync.client.watch.harvester import Harvester, RestHarvester
+from watcher_sync.client.watch.harvester import RestHarvester
 from watcher_sync.client.watch.models import WatchEvent
+from watcher_sync.client.watch.options import WatchOptions
 from watcher_sync.client.watch.refresher import REFRESH_INTERVAL_SECONDS, TokenRefresher
 from watcher_sync.client.watch.sequences import MemorySequence, Sequence
 from watcher_sync.client.watch.stream import stub_of
-from watcher_sync.client.watch.watch import MAX_PAUSE_SECONDS, Gap, Shared, Watch
-
-KEEPALIVE_SECONDS = (50.0, 10.0)
-"""The seconds between two keepalives, and those to wait for the answer."""
+from watcher_sync.client.watch.watch import Shared, Watch
 
 _MAX_FAILURES: Final = 100
 """Errors that wait for :meth:`WatchManager.wait`."""
-
-BUFFER_LIMIT = 10_000
-"""How many live events of a watch wait for a catch-up or a slow consumer."""
 
 
 class WatchManager:
@@ -52,69 +46,41 @@ class WatchManager:
         port: int,
         tenant_id: str,
         token_getter: Callable[[], str],
-        *,
-        tls: Tls | None = Tls(),  # noqa: B008 - frozen
-        keepalive: tuple[float, float] = KEEPALIVE_SECONDS,
-        proxy: str | None = None,
-        single_entry_address: str | None = None,
-        sequence: Sequence | None = None,
-        harvester: Harvester | str | None = None,
-        resume_only: bool = False,
-        on_event_sync_error: Callable[[WatchError], None] | None = None,
-        on_gap: Callable[[Gap], None] | None = None,
-        logger: logging.Logger | None = None,
-        user_agent: str | None = None,
-        backoff: tuple[float, float] = (1.0, MAX_PAUSE_SECONDS),
-        token_refresh_interval: float | Callable[[], float] = REFRESH_INTERVAL_SECONDS,
-        buffer_limit: int = BUFFER_LIMIT,
+        options: WatchOptions | None = None,
     ) -> None:
         """Opens no connection yet; the first watch does.
 
         :param host: the service's host: the authority of requests, and the name in its certificate.
         :param token_getter: returns a bearer token. Several threads call it, at each connection and refresh.
-        :param tls: None: without TLS.
-        :param keepalive: the seconds between two keepalives, and those to wait for the answer.
-        :param proxy: ``http://[user:password@]host:port``; None: what the environment says.
-        :param single_entry_address: ``host`` or ``host:port``, dialled instead of ``host``.
-        :param sequence: stores the watermarks; in memory by default.
-        :param harvester: fetches missing events; a URL: the root of the REST API; None: the API at ``host:port``.
-        :param resume_only: there is no REST API; a new stream brings what another lacked. For watcher_sync only: a
-            service that does not resume streams loses events.
-        :param on_event_sync_error: gets :class:`EventsPurged` or :class:`MissingSequence`. The watch ends, and the
-            application must read the lists again.
-        :param on_gap: gets each gap of a stream, before the watch fetches the missing events.
-        :param user_agent: the name and version of the program, for the logs of the service.
-        :param backoff: seconds: the upper bounds of the first pause and of every pause before a reconnection.
-        :param token_refresh_interval: seconds between refreshes of a token that is no JWT, or a function that
-            returns them. The thread that refreshes calls it after each new token.
-        :param buffer_limit: live events of a watch that wait in memory; the rest is fetched again.
+        :param options: None: the defaults.
         :raises UnsupportedProxy: when gRPC would bypass the proxy.
         :raises InvalidSettings: when another setting is wrong.
         """
-        self._logger = logger or logging.getLogger(__name__)
-        route = Route(tls=tls, proxy=proxy, single_entry_address=single_entry_address)
-        self._sequence: Sequence = sequence if sequence is not None else MemorySequence()
-        self._on_event_sync_error = on_event_sync_error
-        if harvester is None and not resume_only:
+        options = options or WatchOptions()
+        tls, user_agent = options.tls, options.user_agent
+        self._logger = options.logger or logging.getLogger(__name__)
+        route = Route(tls=tls, proxy=options.proxy, single_entry_address=options.single_entry_address)
+        self._sequence: Sequence = options.sequence if options.sequence is not None else MemorySequence()
+        harvester = options.harvester
+        if harvester is None and not options.resume_only:
             harvester = f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
         if isinstance(harvester, str):
             harvester = RestHarvester(harvester, tenant_id, route=route, user_agent=user_agent)
         self._channel = route.channel(
-            host, port, keepalive=keepalive, max_pause_seconds=backoff[0], user_agent=user_agent
+            host, port, keepalive=options.keepalive, max_pause_seconds=options.backoff[0], user_agent=user_agent
         )
-        self._refresher = TokenRefresher(token_getter, token_refresh_interval, on_failure=self._on_token_failure)
+        self._refresher = TokenRefresher(
+            token_getter, options.token_refresh_interval, on_failure=self._on_token_failure
+        )
         self._shared = Shared(
             stub=stub_of(self._channel),
             tenant_id=tenant_id,
             token_getter=token_getter,
             refresher=self._refresher,
             sequence=self._sequence,
-            harvester=None if resume_only else harvester,
-            buffer_limit=buffer_limit,
-            new_backoff=lambda: Backoff(*backoff, jitter=1.0),
-            on_event_sync_error=on_event_sync_error,
-            on_gap=on_gap,
+            harvester=None if options.resume_only else harvester,
             logger=self._logger,
+            options=options,
         )
         self._watches: dict[str, Watch] = {}
         self._is_closed = False
@@ -223,8 +189,8 @@ class WatchManager:
         watermark = self._sequence.get(topic_self_link)
         if watermark < 0:
             error = MissingSequence(f"{topic_self_link}: the sequence is lost, so the watch cannot resume")
-            if self._on_event_sync_error is not None:
-                self._on_event_sync_error(error)
+            if (callback := self._shared.options.on_event_sync_error) is not None:
+                callback(error)
             raise error
         watch = Watch(
             str(uuid.uuid4()), topic_self_link, watermark, events, errors, self._shared, on_finished=self._on_finished
@@ -311,25 +277,20 @@ def manager_of(
 
     :param address: of the watch stream; None: the API's host and :data:`PORT`.
     :param tls: None: as the API.
-    :param settings: further arguments of the manager.
+    :param settings: fields of :class:`WatchOptions`.
     :raises ClientError: when there is no token, or the address is wrong.
     """
     root = urllib.parse.urlsplit(transport.root)
     host, port = split_address(address, PORT) if address is not None else (root.hostname or "", PORT)
     is_tls = root.scheme == "https" if tls is None else tls
     transport.token()  # wrong credentials are an error now, and not a reason to retry
-    return WatchManager(
-        host,
-        port,
-        transport.project_id(),
-        lambda: transport.token() or _NO_TOKEN,
-        **{
-            "tls": _tls(transport) if is_tls else None,
-            "harvester": transport.root,
-            "token_refresh_interval": lambda: refresh_interval(transport.token_life()),
-            **settings,
-        },
-    )
+    defaults = {
+        "tls": _tls(transport) if is_tls else None,
+        "harvester": transport.root,
+        "token_refresh_interval": lambda: refresh_interval(transport.token_life()),
+    }
+    options = WatchOptions(**{**defaults, **settings})
+    return WatchManager(host, port, transport.project_id(), lambda: transport.token() or _NO_TOKEN, options)
 
 
 def refresh_interval(life: float | None) -> float:

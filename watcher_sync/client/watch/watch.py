@@ -37,29 +37,15 @@ from watcher_sync.client.watch.errors import (
 from watcher_sync.client.watch.harvester import Harvester, HarvestsEpochs
 from watcher_sync.client.watch.merge import MergeBuffer, Missing, Ready
 from watcher_sync.client.watch.models import WatchEvent, event_of, sequence_of
+from watcher_sync.client.watch.options import MAX_PAUSE_SECONDS, Gap, WatchOptions
 from watcher_sync.client.watch.refresher import TokenRefresher
 from watcher_sync.client.watch.sequences import SAVE_SECONDS, Sequence, WatermarkWriter
 from watcher_sync.client.watch.silence import StreamSilence
 from watcher_sync.client.watch.stream import Stream, StreamEnd, Stub, first_request
 from watcher_sync.extensions.watch.wire import events_pb2
 
-MAX_PAUSE_SECONDS = 60.0
-"""The longest pause before a reconnection."""
-
 _JOIN_SECONDS = 10.0
 _NOT_OPENED = StreamEnd(grpc.StatusCode.UNAVAILABLE, "not open", {})
-
-
-class Gap(NamedTuple):
-    """Events that a stream lacks. The watch fetches them by REST.
-
-    :ivar after: the sequence before the gap.
-    :ivar before: the last missing sequence.
-    """
-
-    topic: str
-    after: int
-    before: int
 
 
 class Shared(NamedTuple):
@@ -72,11 +58,8 @@ class Shared(NamedTuple):
     sequence: Sequence
     harvester: Harvester | None
     """None: the service resumes streams, and there is no other way to get events again."""
-    buffer_limit: int
-    new_backoff: Callable[[], Backoff]
-    on_event_sync_error: Callable[[WatchError], None] | None
-    on_gap: Callable[[Gap], None] | None
     logger: logging.Logger
+    options: WatchOptions
 
 
 class _Interrupted(Exception):
@@ -112,7 +95,7 @@ class Watch:
         """Is done when the watch is closed, or when an error has ended it."""
         self._changed = threading.Condition()
         """Guards ``_buffer`` and ``_end``."""
-        self._buffer: MergeBuffer[events_pb2.Event] = MergeBuffer(watermark, shared.buffer_limit)
+        self._buffer: MergeBuffer[events_pb2.Event] = MergeBuffer(watermark, shared.options.buffer_limit)
         self._end: StreamEnd | None = _NOT_OPENED
         """How the stream of this session ended; None while it is open."""
         self._session_number = 0
@@ -121,8 +104,8 @@ class Watch:
         """Whether any session has received something."""
         self._opened_at = 0.0
         self._silence = StreamSilence()
-        self._backoff = shared.new_backoff()
-        self._harvest_backoff = shared.new_backoff()
+        self._backoff = Backoff(*shared.options.backoff, jitter=1.0)
+        self._harvest_backoff = Backoff(*shared.options.backoff, jitter=1.0)
         self._reported_gap = self._reported_overflows = 0
         self._watermark = WatermarkWriter(shared.sequence, topic, watermark, shared.logger)
         self._refused_tokens = 0
@@ -169,7 +152,7 @@ class Watch:
     def _fail(self, error: WatchError) -> None:
         self._logger.error("watch %s: ended: %s", self.topic, error)
         self._on_finished(self.id, error)
-        callback = self._shared.on_event_sync_error
+        callback = self._shared.options.on_event_sync_error
         if isinstance(error, EventsPurged):
             self._watermark.give_up(error.epoch)
             if callback is not None:
@@ -327,8 +310,8 @@ class Watch:
         self._logger.warning(
             "watch %s: gap, the stream lacks events after %d up to %d", self.topic, missing.after, missing.before
         )
-        if self._shared.on_gap is not None:
-            self._call(self._shared.on_gap, Gap(self.topic, missing.after, missing.before))
+        if (on_gap := self._shared.options.on_gap) is not None:
+            self._call(on_gap, Gap(self.topic, missing.after, missing.before))
         return True
 
     def _resume(self, missing: Missing, is_first_report: bool) -> None:

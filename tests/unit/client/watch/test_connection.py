@@ -13,7 +13,7 @@ import trustme
 from tests.unit.client.watch.connect_proxy import ConnectProxy
 from tests.unit.client.watch.watching import Watching
 from tests.waiting import deadline, wait_until
-from watcher_sync.client.watch import InvalidSettings, Tls, UnsupportedProxy, WatchManager
+from watcher_sync.client.watch import InvalidSettings, Tls, UnsupportedProxy, WatchManager, WatchOptions
 from watcher_sync.client.watch.connection import Route, split_address
 from watcher_sync.testing.watch.service import FakeWatchService
 
@@ -210,12 +210,13 @@ def test_tls_and_a_single_entry_address_go_through_the_proxy(secured):
 @pytest.mark.parametrize("url", ["socks5://127.0.0.1:1080", "https://127.0.0.1:3128", "127.0.0.1:3128", "http://"])
 def test_a_proxy_that_grpc_would_bypass_is_refused(url):
     with pytest.raises(UnsupportedProxy, match=r"http://\[user:password@\]host:port"):
-        WatchManager("watch.example.com", 443, "t", lambda: "x", proxy=url)
+        WatchManager("watch.example.com", 443, "t", lambda: "x", WatchOptions(proxy=url))
 
 
 def test_the_refusal_of_a_proxy_does_not_show_its_password():
     with pytest.raises(UnsupportedProxy) as refusal:
-        WatchManager("watch.example.com", 443, "t", lambda: "x", proxy="socks5://agent:secret@127.0.0.1:1080")
+        options = WatchOptions(proxy="socks5://agent:secret@127.0.0.1:1080")
+        WatchManager("watch.example.com", 443, "t", lambda: "x", options)
 
     assert "socks5" in str(refusal.value)
     assert "secret" not in str(refusal.value)
@@ -224,7 +225,7 @@ def test_the_refusal_of_a_proxy_does_not_show_its_password():
 @pytest.mark.parametrize("address", ["", "a/b", "user@host", "host:x", ":443"])
 def test_an_address_that_is_none_is_refused(address):
     with pytest.raises(InvalidSettings):
-        WatchManager("watch.example.com", 443, "t", lambda: "x", single_entry_address=address)
+        WatchManager("watch.example.com", 443, "t", lambda: "x", WatchOptions(single_entry_address=address))
 
 
 @pytest.mark.parametrize(
@@ -242,4 +243,4 @@ def test_an_address_may_have_a_port(address, expected):
 
 def test_a_tls_file_that_does_not_exist_is_named():
     with pytest.raises(InvalidSettings, match=r"no-such\.pem"):
-        WatchManager("watch.example.com", 443, "t", lambda: "x", tls=Tls(ca_file="/no-such.pem"))
+        WatchManager("watch.example.com", 443, "t", lambda: "x", WatchOptions(tls=Tls(ca_file="/no-such.pem")))

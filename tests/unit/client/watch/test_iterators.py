@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.client.watch.watching import BACKOFF
 from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
-from watcher_sync.client.watch import MemorySequence, MissingSequence, TopicNotFound, WatchManager
+from watcher_sync.client.watch import MemorySequence, MissingSequence, TopicNotFound, WatchManager, WatchOptions
 from watcher_sync.client.watch.delivery import Handover
 from watcher_sync.testing.watch.service import FakeWatchService, Refusal
 from watcher_sync.testing.watch.topic import SELF_LINK
@@ -26,10 +26,8 @@ def sequence():
 
 @pytest.fixture
 def manager(service: FakeWatchService, sequence):
-    with WatchManager(
-        "127.0.0.1", service.port, "t", lambda: "token-1", tls=None, harvester=service.url, backoff=BACKOFF,
-        sequence=sequence, user_agent="scaler/1.2",
-    ) as made:  # fmt: skip
+    options = WatchOptions(tls=None, harvester=service.url, backoff=BACKOFF, sequence=sequence, user_agent="scaler/1.2")
+    with WatchManager("127.0.0.1", service.port, "t", lambda: "token-1", options) as made:
         yield made
 
 

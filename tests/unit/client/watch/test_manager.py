@@ -32,6 +32,7 @@ from watcher_sync.client.watch import (
     Unauthenticated,
     UnknownWatch,
     WatchManager,
+    WatchOptions,
 )
 from watcher_sync.client.watch import watch as watch_module
 from watcher_sync.client.watch.models import event_of
@@ -562,10 +563,8 @@ def test_the_catch_up_is_at_the_same_host_and_port_by_default():
     asked = []
     topic = FakeTopic()
     with FakeWatchService(topic=topic) as service:
-        manager = WatchManager(
-            "127.0.0.1", int(service.url.rpartition(":")[2]), "t", lambda: "x", tls=None,
-            sequence=MemorySequence({SELF_LINK: 1}), backoff=(0.05, 0.1),
-        )  # fmt: skip
+        options = WatchOptions(tls=None, sequence=MemorySequence({SELF_LINK: 1}), backoff=(0.05, 0.1))
+        manager = WatchManager("127.0.0.1", int(service.url.rpartition(":")[2]), "t", lambda: "x", options)
         topic.publish(3)
         # The port is the one of the catch-up, so the stream fails: only the URL matters here.
         with manager:

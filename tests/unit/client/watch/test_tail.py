@@ -88,8 +88,8 @@ def test_options_of_the_stream_need_a_topic(service, capsys):
 def test_the_default_address_is_the_host_of_the_api_and_the_port_of_the_outlet(endpoint, address, monkeypatch):
     made = []
 
-    def make(host, port, *_, **settings):
-        made.append((host, port, settings["tls"] is not None, settings["harvester"]))
+    def make(host, port, _tenant_id, _token_getter, options):
+        made.append((host, port, options.tls is not None, options.harvester))
 
     monkeypatch.setattr(manager, "WatchManager", make)
     connect(endpoint).watch_manager(address=address)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.waiting import PATIENCE_SECONDS, wait_until
-from watcher_sync.client.watch import MemorySequence, WatchManager
+from watcher_sync.client.watch import MemorySequence, WatchManager, WatchOptions
 from watcher_sync.testing.watch.service import FakeWatchService
 from watcher_sync.testing.watch.topic import SELF_LINK
 
@@ -27,15 +27,17 @@ class Watching:
             settings.pop("port", service.port),
             "tenant-1",
             settings.pop("token_getter", lambda: "token-1"),
-            **{
-                "tls": None,
-                "sequence": self.sequence,
-                "harvester": service.url,
-                "on_event_sync_error": self.sync_errors.append,
-                "on_gap": self.gaps.append,
-                "backoff": BACKOFF,
-                **settings,
-            },
+            WatchOptions(
+                **{
+                    "tls": None,
+                    "sequence": self.sequence,
+                    "harvester": service.url,
+                    "on_event_sync_error": self.sync_errors.append,
+                    "on_gap": self.gaps.append,
+                    "backoff": BACKOFF,
+                    **settings,
+                }
+            ),
         )
         self.id = self.watch(consumer)
 

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from tests.clusters import Installation, one_vdu
 from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.batch_dispatch import CommitOptions
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.pipeline import Pipeline
 from watcher_sync.events import Event
@@ -57,7 +58,9 @@ class Followed:
         self.clock = 0.0
         self.handler = CountingHandler(site.conf.reconcile)
         self.evaluation = VnfEvaluation(cluster_targets(site.conf), handler=self.handler, clock=lambda: self.clock)
-        self.cycle = CommitCycle(site.store, site.store.load(), site.dispatcher, evaluation=self.evaluation)
+        self.cycle = CommitCycle(
+            site.store, site.store.load(), site.dispatcher, CommitOptions(evaluation=self.evaluation)
+        )
         self.evaluation.start()
         self._told: dict[str, tuple[str, str]] = {}
         """uid -> kind, and resourceVersion."""
@@ -446,9 +449,9 @@ def test_instances_that_are_only_observed_are_not_written(world: Followed):
 def evaluate_as_configured(world: Followed) -> None:
     evaluation = make_evaluation(world.site.conf)
     evaluation.start()
-    CommitCycle(world.site.store, world.site.store.load(), world.site.dispatcher, evaluation=evaluation).run(
-        Batch(events=())
-    )
+    CommitCycle(
+        world.site.store, world.site.store.load(), world.site.dispatcher, CommitOptions(evaluation=evaluation)
+    ).run(Batch(events=()))
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from tests.migrated import migrate
 from tests.providers import EPOCH, Player, event
 from watcher_sync.assembly.sources import ConfiguredGrants, make_authority
 from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.batch_dispatch import CommitOptions
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.replay import replay_quarantined
 from watcher_sync.conf import opts
@@ -158,13 +159,15 @@ def brought(event_type: str, source: str = "dcm", channel: str = "dcm.vm") -> Ev
 
 def reasons_of(conf: Any, store: Store, event: Event) -> list[str]:
     dispatcher = load_handlers(conf)
-    CommitCycle(store, store.load(), dispatcher, authority=make_authority(conf, dispatcher)).run(Batch(events=[event]))
+    CommitCycle(store, store.load(), dispatcher, CommitOptions(authority=make_authority(conf, dispatcher))).run(
+        Batch(events=[event])
+    )
     return [row["reason"] for row in Quarantine(store).page()]
 
 
 def test_the_cycle_applies_an_event_by_its_subject_alone(conf: Any, store: Store) -> None:
     dispatcher = load_handlers(conf)
-    cycle = CommitCycle(store, store.load(), dispatcher, authority=make_authority(conf, dispatcher))
+    cycle = CommitCycle(store, store.load(), dispatcher, CommitOptions(authority=make_authority(conf, dispatcher)))
     cycle.run(Batch(events=[brought("com.example.status")]))
     assert (cycle.stats.total(Outcome.PARKED), Quarantine(store).page()) == (1, [])
 
