@@ -104,6 +104,19 @@ class Installed:
         found: Printed = json.loads(self.run(self.python, "-c", _EACH.format(argvs=argvs)))
         return found
 
+    def served(self, path: str) -> Any:
+        """What a new API answers to a request without a token, and the summary of the operation in its document."""
+        return json.loads(self.run(self.python, "-c", SERVED, path, f"--config-file={self.config}"))
+
+    def checked(self, *options: object) -> dict[str, str]:
+        """Check of ``watcher-sync-status upgrade check`` -> its details."""
+        status = self.environment / "bin" / "watcher-sync-status"
+        command = [status, "--config-file", self.config, *options, "upgrade", "check", "--json"]
+        done = subprocess.run(
+            [*map(str, command)], env=self.variables, capture_output=True, text=True, timeout=deadline(60), check=False
+        )
+        return {each["check"]: each["details"] for each in json.loads(done.stdout)["checks"]}
+
     @contextlib.contextmanager
     def running(self, program: str) -> Iterator[subprocess.Popen[bytes]]:
         """A process of an executable that runs; its log is ``<program>.log``."""
@@ -218,31 +231,30 @@ def test_an_outlet_of_an_installed_plugin_publishes_the_model_and_then_each_chan
     assert last == ("updated", {"id": "r1", "room": "1", "power": "on", "watts": 700})
 
 
-ROOMS_API = """
+SERVED = """
 import json, sys
 from falcon.testing import TestClient
 from watcher_sync.assembly import api, process
-conf = process.make_conf(sys.argv[1:], prog="test", log_to_stderr_only_warnings=True)
+path = sys.argv[1]
+conf = process.make_conf(sys.argv[2:], prog="test", log_to_stderr_only_warnings=True)
 client = TestClient(api.assemble(conf), headers={"Host": "localhost"})
 document = client.simulate_get("/openapi.json").json
-json.dump([client.simulate_get("/v1/rooms").json, document["paths"]["/v1/rooms"]["get"]["summary"]], sys.stdout)
+json.dump([client.simulate_get(path).json, document["paths"][path]["get"]["summary"]], sys.stdout)
 """
 
 
 def test_an_extension_of_an_installed_plugin_has_a_noun_a_command_and_a_check(
     installed: Installed, printed: Printed
 ) -> None:
-    answer, summary = json.loads(installed.run(installed.python, "-c", ROOMS_API, f"--config-file={installed.config}"))
+    answer, summary = installed.served("/v1/rooms")
     watts = answer["rooms"]["1"]
     assert summary == "Show what each room draws"
     assert installed.manage("rooms") == f"1 {watts}\n"
-    status = installed.environment / "bin" / "watcher-sync-status"
     silent = installed.folder / "silent.conf"
     silent.write_text("[rooms]\nmax_watts = 0\n")
-    command = [status, "--config-file", installed.config, "--config-file", silent, "upgrade", "check", "--json"]
-    done = subprocess.run(command, env=installed.variables, capture_output=True, text=True, timeout=deadline(60))
-    found = {each["check"]: each for each in json.loads(done.stdout)["checks"]}
-    assert found["Power of rooms"]["details"] == "[rooms] max_watts is 0: no room raises an alarm."
+    details = installed.checked("--config-file", silent)
+    assert details["Power of rooms"] == "[rooms] max_watts is 0: no room raises an alarm."
+    assert "rooms" in details["Extensions"].split(", ")
     policy = installed.run(
         installed.environment / "bin" / "python", "-c",
         "from watcher_sync.assembly.api import list_rules; print([rule.name for rule in list_rules()])",
@@ -372,18 +384,23 @@ def test_an_installed_capacity_provider_reports_the_size_of_a_host(installed: In
     assert (host["id"], host["vcpus"], host["memory_mb"]) == ("host-1", 64, 262144)
 
 
-def test_a_scaffolded_plugin_passes_its_tests_and_its_handler_is_in_the_table(installed: Installed) -> None:
+def test_a_scaffolded_plugin_passes_its_tests_and_each_of_its_parts_works(installed: Installed) -> None:
     folder = installed.folder / "site-pumps"
     assert str(folder) in installed.manage("plugin", "scaffold", "site-pumps", "--directory", folder)
     installed.add(folder)
     tested = installed.run(installed.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", folder / "tests")
-    assert " 26 passed" in f" {tested.splitlines()[-1]}", tested
+    assert " 29 passed" in f" {tested.splitlines()[-1]}", tested
     table = installed.manage("handlers").splitlines()
     assert [line.split()[1:2] for line in table if "site_pumps.changed" in line.split()] == [["site_pumps.changed"]]
     installed.manage("db_sync")
+    assert "no site_pumps with a state" in installed.checked()["Sizes of site_pumps"]
     event = {"specversion": "1.0", "id": "p-1", "source": "/pumps", "type": "site_pumps.changed"}
     event |= {"data": {"id": "p1", "sequence": 1, "state": "running", "size": 3}}
     (installed.folder / "pumps.json").write_text(json.dumps(event))
     installed.manage("replay", installed.folder / "pumps.json")
     (found,) = map(json.loads, installed.manage("model", "dump", "--kind", "site_pumps").splitlines())
     assert found == {"id": "p1", "state": "running", "size": 3}
+    answer, summary = installed.served("/v1/site_pumps_sizes")
+    assert (answer, summary) == ({"sizes": {"running": 3}}, "Show how large the entities of each state are")
+    assert installed.manage("site_pumps_sizes") == "running 3\n"
+    assert "site_pumps" in installed.checked()["Extensions"].split(", ")

@@ -76,7 +76,7 @@ def test_all_is_well_where_nova_sends_everything(site: Installation, tmp_path: P
         "Outlets": (0, ""),
         "Nova's notifications": (0, ""),
         "Nova's inventory": (0, ""),
-        "Extensions": (0, ""),
+        "Extensions": (0, "dcm, federation, kubernetes, log, openstack, vnf, watch, webhooks"),
     }
     assert status == 0
     done = site.run("watcher-sync-status", "upgrade", "check")

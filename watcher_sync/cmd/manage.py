@@ -139,7 +139,7 @@ def add_commands(commands: Any) -> None:
     _add_format(handlers)
 
     plugin = add("plugin", "scaffold:plugin", "Begin a plugin.")
-    plugin.add_argument("action", choices=["scaffold"], help="scaffold: write a package with a handler and a kind")
+    plugin.add_argument("action", choices=["scaffold"], help="scaffold: write a package of a plugin")
     plugin.add_argument("name_of_plugin", metavar="NAME", help="the name of the distribution")
     plugin.add_argument("--directory", metavar="DIR", help="the new folder (default: NAME)")
     for command in gather(lambda extension: extension.commands()):

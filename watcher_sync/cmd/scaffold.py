@@ -43,7 +43,7 @@ def plugin(conf: cfg.ConfigOpts) -> None:
 
 
 def scaffold(name: str, folder: Path) -> None:
-    """Write a package with a handler, an entity kind and their tests.
+    """Write a package with a handler, an entity kind, an extension and their tests.
 
     :param name: of the distribution: a letter, then at most 39 letters, digits, dots, hyphens and underscores.
     :param folder: does not exist, or is empty.

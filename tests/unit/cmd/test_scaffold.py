@@ -13,6 +13,7 @@ from oslo_config import cfg
 from watcher_sync.assembly import process
 from watcher_sync.cmd import manage, scaffold
 from watcher_sync.exceptions import ConfigError, WatcherSyncError
+from watcher_sync.testing.stable_imports import assert_stable_imports
 
 
 def run(*arguments: object) -> int:
@@ -38,7 +39,10 @@ def test_the_files_have_the_names_of_the_plugin(tmp_path: Path, capsys: pytest.C
         "pyproject.toml",
         "src/site_pumps_2/__init__.py",
         "src/site_pumps_2/entity.py",
+        "src/site_pumps_2/extension.py",
         "src/site_pumps_2/handler.py",
+        "src/site_pumps_2/sizes.py",
+        "tests/test_extension.py",
         "tests/test_plugin.py",
     ]
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
@@ -46,7 +50,9 @@ def test_the_files_have_the_names_of_the_plugin(tmp_path: Path, capsys: pytest.C
     assert project["entry-points"] == {
         "watcher_sync.handlers": {"site_pumps_2": "site_pumps_2.handler:SitePumps2Handler"},
         "watcher_sync.entities": {"site_pumps_2": "site_pumps_2.entity:SitePumps2"},
+        "watcher_sync.extensions": {"site_pumps_2": "site_pumps_2.extension:SitePumps2Extension"},
     }
+    assert_stable_imports(folder)
     for path in folder.rglob("*.py"):
         compile(path.read_text(), path, "exec")
 

@@ -98,9 +98,9 @@ class Checks(upgradecheck.UpgradeCommands):
 
     def extensions(self) -> Result:
         """Every installed extension can be loaded, and brings what it says."""
-        load_extensions()
+        names = load_extensions()
         found = [escaped(f"{name} {why}") for name, why in sorted(failures.items())]
-        return Result(Code.FAILURE, "\n".join(found)) if found else Result(Code.SUCCESS)
+        return Result(Code.FAILURE, "\n".join(found)) if found else Result(Code.SUCCESS, ", ".join(names))
 
     def files(self) -> Result:
         """No other user can read a secret, or change a file that this service reads."""
