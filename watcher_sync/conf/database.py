@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of ``[database]`` that this package adds to those of oslo.db: time limits."""
+"""Options of ``[database]`` that this package adds to those of oslo.db: time limits and intervals."""
 
 from __future__ import annotations
 
@@ -73,6 +73,21 @@ transaction blocks others for at most this time. The value must be below ``[engi
 lead in time.
 
 Related options: ``[engine] lease_time``.
+""",
+    ),
+    cfg.FloatOpt(
+        "journal_poll_interval",
+        default=0.5,
+        min=0.01,
+        max=60,
+        advanced=True,
+        help="""
+Seconds between two reads of the journal by a process that waits for the commits of others.
+
+An engine reads while it has no batch to commit, and a standby always. The API reads for event streams and long polls,
+and outlets for what they send. To these PostgreSQL announces each commit, so they read at once and do not poll. Without
+announcements, as through some proxies, they poll, too. On SQLite and MariaDB a change reaches clients up to this much
+later.
 """,
     ),
 ]

@@ -105,21 +105,6 @@ The leader renews the lease three times in this time. The value must be the same
 Related options: ``group``, ``standby``.
 """,
     ),
-    cfg.FloatOpt(
-        "journal_poll_interval",
-        default=0.5,
-        min=0.05,
-        max=60,
-        mutable=True,
-        advanced=True,
-        help="""
-Seconds between two reads of the journal by a standby, or by an engine that has no batch to commit.
-
-Each read applies the changes of other writers to the model. A SIGHUP applies a new value.
-
-Related options: ``[api] feed_poll_interval``, the same for event streams.
-""",
-    ),
     cfg.IntOpt(
         "graceful_shutdown_timeout",
         default=10,

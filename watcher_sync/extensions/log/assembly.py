@@ -65,9 +65,8 @@ def assemble(conf: cfg.ConfigOpts) -> LogWorker:
     """
     outlets = make_outlets(conf)
     store = open_store_of_server(conf)
-    settings = conf.outlets
     reader = JournalReader(
-        store.database, store.tables, interval=settings.journal_poll_interval, busy_seconds=_BUSY_SECONDS
+        store.database, store.tables, interval=conf.database.journal_poll_interval, busy_seconds=_BUSY_SECONDS
     )
     logs = ChangeLogs(store, reader)
     publishers = [

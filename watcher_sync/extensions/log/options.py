@@ -32,16 +32,6 @@ Seconds without a heartbeat after which the publisher of an outlet counts as dea
 The value must be the same on all machines of a database.
 """,
     ),
-    cfg.FloatOpt(
-        "journal_poll_interval",
-        default=0.05,
-        min=0.005,
-        max=10,
-        advanced=True,
-        help="""
-Seconds between two queries for new changes. On PostgreSQL the database announces changes.
-""",
-    ),
     cfg.PortOpt(
         "monitoring_port",
         default=0,

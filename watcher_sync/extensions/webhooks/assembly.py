@@ -77,7 +77,7 @@ def assemble(conf: cfg.ConfigOpts) -> WebhookOutlet:
     store = open_store_of_server(conf)
     context = _ssl_context(conf)
     reader = JournalReader(
-        store.database, store.tables, interval=settings.journal_poll_interval, busy_seconds=_BUSY_SECONDS
+        store.database, store.tables, interval=conf.database.journal_poll_interval, busy_seconds=_BUSY_SECONDS
     )
     worker = WebhookWorker(
         store,

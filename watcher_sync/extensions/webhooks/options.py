@@ -93,17 +93,6 @@ Seconds for which a replaced secret still signs, beside the new one. In this tim
         help="Maximum number of subscriptions of a project; -1 sets no limit. The API answers a further one with 403.",
     ),
     cfg.FloatOpt(
-        "journal_poll_interval",
-        default=0.05,
-        min=0.005,
-        max=10,
-        advanced=True,
-        help="""
-Seconds between two queries for new changes. On PostgreSQL the database announces changes, and a query every five
-seconds is only a safeguard.
-""",
-    ),
-    cfg.FloatOpt(
         "lease_time",
         default=5.0,
         min=1,
