@@ -86,7 +86,7 @@ def assemble(conf: cfg.ConfigOpts) -> LogWorker:
 
 def _lease(conf: cfg.ConfigOpts, store: Store, name: str) -> PublisherLease:
     """The lease of an outlet, over connections of its own: a renewal waits for no other work of this process."""
-    seconds = float(conf.outlets.lease_time)
+    seconds = float(conf.database.lease_time)
     database = store.database
     if database.dialect.name != "sqlite":
         database = open_database(conf, answer=seconds / 3, autocommit=True)

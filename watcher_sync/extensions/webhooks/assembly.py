@@ -81,7 +81,7 @@ def assemble(conf: cfg.ConfigOpts) -> WebhookOutlet:
     )
     worker = WebhookWorker(
         store,
-        ShardLeases(store.database, store.tables, seconds=settings.lease_time),
+        ShardLeases(store.database, store.tables, seconds=conf.database.lease_time),
         reader,
         lambda: Sender(settings, ssl_context=context),
         SecretBox(settings.secret_keys),
