@@ -101,7 +101,7 @@ class _Size:
         retention = Retention(None, rows // 2, *[datetime.timedelta(days=1)] * 2)
         purged = _seconds(lambda: purge(self._store.database, self._store.tables, retention, None))
         self._store.dispose()
-        takeover, lease = self._take_over(), self._place.conf.engine.lease_time
+        takeover, lease = self._take_over(), self._place.conf.database.lease_time
         slowest = max(lists, key=lambda query: _p99(lists[query]))
         made: list[tuple[str, float, str, Budget | None, str]] = [
             ("creations", self._rate, "events/s", None, ""),

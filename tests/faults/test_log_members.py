@@ -34,7 +34,7 @@ pytestmark = pytest.mark.timeout(900)
 def site(install: Callable[..., Installation], postgresql_url: str) -> Installation:
     """With a database that ends the transaction of a frozen process."""
     site = install(postgresql_url)
-    site.options |= {"outlet_webhook.enabled": "false", "outlets.enabled": "bus", "outlets.lease_time": 2}
+    site.options |= {"outlet_webhook.enabled": "false", "outlets.enabled": "bus", "database.lease_time": 2}
     site.upgrade()
     return site
 

@@ -99,7 +99,7 @@ def changing(cloud: Cloud) -> Iterator[None]:
 def bare_site(install: Callable[..., Installation], sqlite_url: str) -> Installation:
     """An installation whose outlet has no driver yet."""
     site = install(sqlite_url)
-    site.options |= {"outlet_webhook.enabled": "false", "outlets.enabled": "bus", "outlets.lease_time": 2}
+    site.options |= {"outlet_webhook.enabled": "false", "outlets.enabled": "bus", "database.lease_time": 2}
     site.upgrade()
     return site
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 from tests.checks import size
 
 BUDGETS = {
-    "core": 26_360,
+    "core": 26_340,
     "testing": 10_320,
     "client": 6_800,
     "openstack": 6_660,
-    "webhooks": 4_680,
+    "webhooks": 4_650,
     "kubernetes": 4_050,
-    "watch": 3_560,
-    "log": 3_000,
+    "watch": 3_550,
+    "log": 2_980,
     "vnf": 2_650,
     "dcm": 2_270,
     "federation": 1_700,

@@ -183,7 +183,7 @@ def make_routes(
         service.tables,
         slots=settings.max_streams,
         slots_per_identity=settings.max_streams_per_identity,
-        interval=settings.feed_poll_interval,
+        interval=service.conf.database.journal_poll_interval,
         rates=rate_limits.TokenBuckets(settings.stream_rate, settings.stream_burst),
     )
     engine = service.conf.engine

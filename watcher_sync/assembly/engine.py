@@ -32,7 +32,7 @@ def make_lease(conf: cfg.ConfigOpts, store: Store) -> EngineLease:
     A renewal waits for an answer for a third of the lease time, so that another one is in time. It waits for no other
     work of this process.
     """
-    seconds = float(conf.engine.lease_time)
+    seconds = float(conf.database.lease_time)
     database = store.database
     if database.dialect.name != "sqlite":
         database = open_database(conf, answer=seconds / 3, autocommit=True)

@@ -294,23 +294,6 @@ Seconds without an event after which the server sends a heartbeat in an event st
 Related options: ``stream_max_age``.
 """,
     ),
-    cfg.FloatOpt(
-        "feed_poll_interval",
-        default=0.05,
-        min=0.01,
-        max=1,
-        advanced=True,
-        help="""
-Seconds between two reads of the journal for event streams and long polls, on SQLite and MariaDB.
-
-PostgreSQL announces each commit, so it is read at once and not polled. Without announcements, as through some proxies,
-it is polled, too.
-
-One thread of each worker process reads the journal for all streams. It does not read while there are none.
-
-Related options: ``[engine] journal_poll_interval``, the same for the engine's model.
-""",
-    ),
     cfg.BoolOpt(
         "page_login",
         default=True,

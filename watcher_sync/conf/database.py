@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of ``[database]`` that this package adds to those of oslo.db: time limits."""
+"""Options of ``[database]`` that this package adds to those of oslo.db: time limits, intervals and leases."""
 
 from __future__ import annotations
 
@@ -69,10 +69,39 @@ Seconds after which the server ends a transaction whose process sends nothing.
 
 Each session of PostgreSQL and MariaDB gets this limit. It also limits the time that a statement waits for a row that
 another transaction locks, and so does half of the time that it waits for an answer. A machine that stops inside a
-transaction blocks others for at most this time. The value must be below ``[engine] lease_time``, or a standby cannot
-lead in time.
+transaction blocks others for at most this time. The value must be below ``lease_time``, or a standby cannot lead
+in time.
 
-Related options: ``[engine] lease_time``.
+Related options: ``lease_time``.
+""",
+    ),
+    cfg.FloatOpt(
+        "journal_poll_interval",
+        default=0.5,
+        min=0.01,
+        max=60,
+        advanced=True,
+        help="""
+Seconds between two reads of the journal by a process that waits for the commits of others.
+
+An engine reads while it has no batch to commit, and a standby always. The API reads for event streams and long polls,
+and outlets for what they send. To these PostgreSQL announces each commit, so they read at once and do not poll. Without
+announcements, as through some proxies, they poll, too. On SQLite and MariaDB a change reaches clients up to this much
+later.
+""",
+    ),
+    cfg.FloatOpt(
+        "lease_time",
+        default=6.0,
+        min=1,
+        max=600,
+        help="""
+Seconds without a renewal after which the lease of a process on its duty expires and another process takes over.
+
+These have a lease: the engine that leads its group, the publisher of an outlet on a log, and each worker that delivers
+webhooks. They renew it three or four times in this time. The value must be the same on all machines of a database.
+
+Related options: ``idle_transaction_timeout``, ``[engine] group``, ``[engine] standby``, ``[outlet_webhook] workers``.
 """,
     ),
 ]

@@ -77,7 +77,7 @@ Name of the engine group.
 The engines of a group share a lease in the database: one of them leads, and the others are standbys. Engines with
 different sources must be in different groups.
 
-Related options: ``standby``, ``lease_time``.
+Related options: ``standby``, ``[database] lease_time``.
 """,
     ),
     cfg.BoolOpt(
@@ -89,35 +89,7 @@ Whether this engine may be a standby while another engine of its group leads.
 True: the engine maintains a warm replica of the model, and takes over when the leader stops or fails. False: the
 engine refuses to start, because a second engine was probably started by mistake.
 
-Related options: ``group``, ``lease_time``.
-""",
-    ),
-    cfg.FloatOpt(
-        "lease_time",
-        default=6.0,
-        min=1,
-        max=300,
-        help="""
-Seconds without a renewal after which the leader's lease expires and a standby takes over.
-
-The leader renews the lease three times in this time. The value must be the same for all engines of a group.
-
-Related options: ``group``, ``standby``.
-""",
-    ),
-    cfg.FloatOpt(
-        "journal_poll_interval",
-        default=0.5,
-        min=0.05,
-        max=60,
-        mutable=True,
-        advanced=True,
-        help="""
-Seconds between two reads of the journal by a standby, or by an engine that has no batch to commit.
-
-Each read applies the changes of other writers to the model. A SIGHUP applies a new value.
-
-Related options: ``[api] feed_poll_interval``, the same for event streams.
+Related options: ``group``, ``[database] lease_time``.
 """,
     ),
     cfg.IntOpt(

@@ -180,9 +180,9 @@ class ConsumeLoop:
         return True
 
     def poll_journal_if_due(self) -> None:
-        """Apply the commits of other writers, once per ``[engine] journal_poll_interval``."""
+        """Apply the commits of other writers, once per ``[database] journal_poll_interval``."""
         now = time.monotonic()
-        if now - self._last_poll < self._conf.engine.journal_poll_interval:
+        if now - self._last_poll < self._conf.database.journal_poll_interval:
             return
         self._last_poll = now
         try:

@@ -361,7 +361,7 @@ class Engine:
     def _consume(self, consumer: ConsumeLoop, last_seen: LastSeenWriter) -> None:
         """Take and commit batches until a stop is requested or the lease is lost."""
         while not self._shutdown.requested.is_set() and not self._shutdown.lease_lost.is_set():
-            if not consumer.step(timeout=min(0.5, self.conf.engine.journal_poll_interval)):
+            if not consumer.step(timeout=min(0.5, self.conf.database.journal_poll_interval)):
                 consumer.poll_journal_if_due()
             for work in (last_seen.persist_if_due, self._forgetting.forget_if_due):
                 try:

@@ -61,7 +61,7 @@ class Standby:
                 self._database_health.mark_available()
                 if is_taken:
                     return True
-                pause = float(self._conf.engine.journal_poll_interval)
+                pause = float(self._conf.database.journal_poll_interval)
             except SchemaMissing as exc:
                 if not self._conf.engine.standby:
                     raise

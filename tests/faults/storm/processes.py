@@ -28,7 +28,7 @@ _LEADER_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.1
 _BIN: Final = Path(sys.executable).parent
 _API_OPTIONS: Final = {
-    "api__auth_strategy": "noauth", "api__write_rate": 0, "api__stream_rate": 0, "api__feed_poll_interval": 0.1,
+    "api__auth_strategy": "noauth", "api__write_rate": 0, "api__stream_rate": 0, "database__journal_poll_interval": 0.1,
     "api__max_streams": 4,
 }  # fmt: skip
 

@@ -45,7 +45,7 @@ SUBJECTS: Final = "dcm.>"
 """The agents publish to one of two tokens."""
 
 SITE_OPTIONS: Final = {
-    "engine.standby": "true", "engine.lease_time": 2, "engine.batch_size": 100, "operations.lease_time": 3,
+    "engine.standby": "true", "engine.batch_size": 100, "operations.lease_time": 3,
     "engine.enabled_sources": f"nova, dcm, {CLUSTER}", "source_dcm.driver": "nats_jetstream", "source_dcm.ack_wait": 5,
     "source_dcm.subject": SUBJECTS,
     f"source_{CLUSTER}.driver": "kubernetes", f"source_{CLUSTER}.cluster": CLUSTER, f"source_{CLUSTER}.backoff_max": 2,

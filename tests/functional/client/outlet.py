@@ -21,7 +21,7 @@ class Outlet:
         folder.mkdir(exist_ok=True)
         self._config = config_on(site.store, folder)
         with self._config.open("a") as file:
-            file.write(f"[outlet_watch]\nport = {self.port}\nauth_strategy = noauth\njournal_poll_interval = 0.1\n")
+            file.write(f"[outlet_watch]\nport = {self.port}\nauth_strategy = noauth\n")
         self._log = folder / "outlet.log"
         self._process: Process | None = None
 

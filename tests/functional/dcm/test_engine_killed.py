@@ -71,7 +71,7 @@ def test_three_engines_that_share_the_durable_and_are_killed_at_random_agree_on_
         postgresql_url,
         engine__batch_size=100,
         source_dcm__ack_wait=1,
-        engine__lease_time=2,
+        database__lease_time=2,
     )
     flow.make_rows(made)
     client = serve(made.store, workers=1, threads=2)

@@ -71,7 +71,7 @@ def test_a_second_engine_that_is_not_to_stand_by_refuses_to_start(
     install: Callable[..., Installation], sqlite_url: str
 ) -> None:
     # The second one waits for a renewal. A leader that is paused for longer counts as dead.
-    site = install(sqlite_url, engine__lease_time=15)
+    site = install(sqlite_url, database__lease_time=15)
     site.options |= NOVA
     site.upgrade()
     first = site.engine(site.config())
@@ -86,7 +86,7 @@ def test_a_second_engine_that_is_not_to_stand_by_refuses_to_start(
 def test_an_engine_starts_at_once_after_one_that_was_killed(
     install: Callable[..., Installation], sqlite_url: str
 ) -> None:
-    site = install(sqlite_url, engine__lease_time=300)
+    site = install(sqlite_url, database__lease_time=300)
     site.options |= NOVA
     site.upgrade()
     config = site.config()

@@ -109,8 +109,8 @@ def test_everything_goes_on_when_the_clock_goes_an_hour_back_and_forward_again(
     nova = line("nova")
     site = install(postgresql_url)
     site.options |= SITE_OPTIONS | {
-        "engine.lease_time": 10, "operations.lease_time": LEASE_SECONDS, "reconcile.interval": 2, "reconcile.jitter": 0,
-        "retention.interval": 1,
+        "database.lease_time": 10, "operations.lease_time": LEASE_SECONDS, "reconcile.interval": 2,
+        "reconcile.jitter": 0, "retention.interval": 1,
     }  # fmt: skip
     site.upgrade()
     with contextlib.ExitStack() as stack:

@@ -31,7 +31,7 @@ _HOW = ["SIGSEGV", *(pytest.param(how, marks=pytest.mark.rare) for how in ENDS i
 
 @pytest.fixture
 def site(install: Callable[..., Installation], sqlite_url: str, tmp_path: Path) -> Installation:
-    site = install(sqlite_url, engine__lease_time=1, monitoring__port=free_port())
+    site = install(sqlite_url, database__lease_time=1, monitoring__port=free_port())
     site.environment |= fatal_plugin.install(tmp_path / "plugin")
     site.upgrade()
     return site

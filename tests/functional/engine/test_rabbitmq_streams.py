@@ -130,7 +130,7 @@ def test_a_rewind_is_refused_while_an_engine_leads_and_where_there_is_no_positio
     site: Installation, line: StreamLine
 ) -> None:
     # The command waits for a renewal. A leader that is paused for longer counts as dead.
-    site.options |= line.source(SOURCE) | {"engine.lease_time": 15}
+    site.options |= line.source(SOURCE) | {"database.lease_time": 15}
     site.upgrade()
     engine = site.engine(site.config())
     engine.wait_until_leading()

@@ -32,7 +32,7 @@ UNNOTICED_SECONDS = 0.1
 
 @pytest.fixture
 def site(install: Callable[..., Installation], postgresql_url: str) -> Installation:
-    made = install(postgresql_url, engine__standby="true", engine__lease_time=3, engine__graceful_shutdown_timeout=10)
+    made = install(postgresql_url, engine__standby="true", database__lease_time=3, engine__graceful_shutdown_timeout=10)
     made.upgrade()
     return made
 

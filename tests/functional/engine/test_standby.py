@@ -25,7 +25,7 @@ def test_a_standby_takes_over_with_the_model_that_it_has(
     nova = line("nova")
     site = install(
         postgresql_url, engine__enabled_sources="nova", engine__standby="true", engine__batch_size=100,
-        engine__graceful_shutdown_timeout=30, engine__lease_time=12,
+        engine__graceful_shutdown_timeout=30, database__lease_time=12,
     )  # fmt: skip
     site.options |= nova.source("nova")
     site.upgrade()

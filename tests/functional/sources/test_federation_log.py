@@ -62,7 +62,7 @@ def region(tmp_path: Path, stream: str) -> Iterator[Region]:
     options = {
         "outlet_webhook.enabled": "false",
         "outlets.enabled": "bus",
-        "outlets.lease_time": 2,
+        "database.lease_time": 2,
         "outlet_bus.driver": "nats_jetstream",
         "outlet_bus.servers": url_of("nats"),
         "outlet_bus.stream": stream,

@@ -294,10 +294,10 @@ def test_the_heartbeat_and_its_look_at_the_schema_wait_for_no_other_connection(a
     opts.register_database(conf)
     conf.register_opts(engine_options.OPTS, group=engine_options.GROUP)
     conf([], default_config_files=[], default_config_dirs=[])
-    options = {"connection": any_migrated_url, "max_pool_size": 1, "max_overflow": 0, "idle_transaction_timeout": 60}
+    pool = {"max_pool_size": 1, "max_overflow": 0}
+    options = {"connection": any_migrated_url, "idle_transaction_timeout": 60, "lease_time": 2.0, **pool}
     for name, value in options.items():
         conf.set_override(name, value, group="database")
-    conf.set_override("lease_time", 2.0, group="engine")
     store = Store(database.open_database(conf), kinds())
     request.addfinalizer(store.database.dispose)
     own = make_lease(conf, store)

@@ -35,7 +35,7 @@ def site(install: Callable[..., Installation], one_migrated_url: str) -> Install
         "outlet_webhook.enabled": "false",
         "outlet_watch.port": free_port(),
         "outlet_watch.auth_strategy": "noauth",
-        "outlet_watch.journal_poll_interval": 0.02,
+        "database.journal_poll_interval": 0.02,
     }
     return made
 

@@ -31,7 +31,7 @@ def test_idle_clients_beyond_the_limit_of_open_files_stop_no_stream_and_others_c
 ) -> None:
     port = free_port()
     site = install(migrated_postgresql_url, outlet_webhook__enabled="false", outlet_watch__port=port)
-    site.options |= {"outlet_watch.auth_strategy": "noauth", "outlet_watch.journal_poll_interval": 0.02}
+    site.options |= {"outlet_watch.auth_strategy": "noauth", "database.journal_poll_interval": 0.02}
     add_topic(site)
     instances = Instances(site.store)
     process = outlet(site, site.config())

@@ -34,8 +34,8 @@ OPTIONS = {
     "outlet_webhook.allow_http": "true",
     "outlet_webhook.allowed_networks": "127.0.0.0/8",
     "outlet_webhook.secret_keys": KEY,
-    "outlet_webhook.lease_time": 2,
-    "outlet_webhook.journal_poll_interval": 0.02,
+    "database.lease_time": 2,
+    "database.journal_poll_interval": 0.02,
 }
 
 

@@ -60,7 +60,7 @@ def delivered(site: Installation) -> set[str]:
 def test_a_change_arrives_and_sigterm_ends_the_outlet_without_a_loss(
     site: Installation, figure: Callable[[str], None]
 ) -> None:
-    site.options["outlet_webhook.lease_time"] = 600
+    site.options["database.lease_time"] = 600
     count = 200  # ten at a time: a pause of the machine must not let the last one begin before the signal
     with recording(seconds=1.0) as record:
         instances = subscribed(site, record, count)
@@ -217,7 +217,7 @@ def test_every_change_arrives_in_order_though_the_outlet_is_killed_again_and_aga
 def pair(site: Installation) -> tuple[EngineProcess, EngineProcess]:
     """Two outlets that share the subscriptions."""
     # A pause of one of them should not end its lease.
-    config = site.config(outlet_webhook__lease_time=8)
+    config = site.config(database__lease_time=8)
     a = outlet(site, config)
     a.wait_for_log("took 32 shards")
     b = outlet(site, config)

@@ -13,6 +13,9 @@ ROOT = pathlib.Path(__file__).parents[3]
 SAMPLE = ROOT / "etc" / "watcher-sync" / "watcher-sync.conf.sample"
 GUIDE = ROOT / "doc" / "source" / "admin"
 
+MOST_SHOWN = 152
+"""Options that are not advanced, without those of accounts of Keystone. A commit that shows more says why."""
+
 
 def test_the_sample_has_every_option_under_its_group() -> None:
     listed: set[tuple[str, str]] = set()
@@ -57,8 +60,8 @@ def test_no_option_in_an_example_of_the_administrators_guide_is_advanced() -> No
     assert [setting for setting in sorted(found) if declared[setting]] == []
 
 
-def test_more_than_half_of_the_options_are_advanced() -> None:
+def test_no_more_options_than_today_are_not_advanced() -> None:
     ((_, of_keystone),) = cloud_account.sample_opts("")
     names = {option.dest for option in of_keystone}
-    declared = [advanced for (_, option), advanced in declared_as_advanced().items() if option not in names]
-    assert sum(declared) > len(declared) / 2
+    shown = [key for key, advanced in declared_as_advanced().items() if not advanced and key[1] not in names]
+    assert len(shown) <= MOST_SHOWN

@@ -82,8 +82,8 @@ def conf(tmp_path):
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("state_path", str(tmp_path))
     conf.set_override("connection", f"sqlite:///{tmp_path / 'ws.sqlite'}", group="database")
-    conf.set_override("lease_time", 2.0, group="engine")
-    conf.set_override("journal_poll_interval", 0.05, group="engine")
+    conf.set_override("lease_time", 2.0, group="database")
+    conf.set_override("journal_poll_interval", 0.05, group="database")
     return conf
 
 

@@ -65,9 +65,8 @@ def assemble(conf: cfg.ConfigOpts) -> LogWorker:
     """
     outlets = make_outlets(conf)
     store = open_store_of_server(conf)
-    settings = conf.outlets
     reader = JournalReader(
-        store.database, store.tables, interval=settings.journal_poll_interval, busy_seconds=_BUSY_SECONDS
+        store.database, store.tables, interval=conf.database.journal_poll_interval, busy_seconds=_BUSY_SECONDS
     )
     logs = ChangeLogs(store, reader)
     publishers = [
@@ -87,7 +86,7 @@ def assemble(conf: cfg.ConfigOpts) -> LogWorker:
 
 def _lease(conf: cfg.ConfigOpts, store: Store, name: str) -> PublisherLease:
     """The lease of an outlet, over connections of its own: a renewal waits for no other work of this process."""
-    seconds = float(conf.outlets.lease_time)
+    seconds = float(conf.database.lease_time)
     database = store.database
     if database.dialect.name != "sqlite":
         database = open_database(conf, answer=seconds / 3, autocommit=True)

@@ -20,28 +20,6 @@ Names of the outlets that publish the journal on a log. Each has its options in 
 ``webhook`` and ``watch`` are no such outlets: they have the sections ``[outlet_webhook]`` and ``[outlet_watch]``.
 """,
     ),
-    cfg.FloatOpt(
-        "lease_time",
-        default=5.0,
-        min=1,
-        max=600,
-        advanced=True,
-        help="""
-Seconds without a heartbeat after which the publisher of an outlet counts as dead, and another machine publishes.
-
-The value must be the same on all machines of a database.
-""",
-    ),
-    cfg.FloatOpt(
-        "journal_poll_interval",
-        default=0.05,
-        min=0.005,
-        max=10,
-        advanced=True,
-        help="""
-Seconds between two queries for new changes. On PostgreSQL the database announces changes.
-""",
-    ),
     cfg.PortOpt(
         "monitoring_port",
         default=0,

@@ -75,7 +75,7 @@ def assemble(conf: cfg.ConfigOpts) -> WatchOutlet:
     declared.dispose()
     store = open_store_of_server(conf)
     group = conf.outlet_watch
-    reader = JournalReader(store.database, store.tables, interval=group.journal_poll_interval)
+    reader = JournalReader(store.database, store.tables, interval=conf.database.journal_poll_interval)
     describer = Describer(store.kinds)
     certificates = Certificates(group.tls_cert, group.tls_key, group.tls_client_ca) if group.tls_cert else None
     authenticator = make_authenticator(conf, store.kinds, rules)

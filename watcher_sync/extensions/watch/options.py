@@ -226,17 +226,6 @@ Shortest interval in seconds of a client's HTTP/2 pings. gRPC ends a connection 
 (``too_many_pings``).
 """,
     ),
-    cfg.FloatOpt(
-        "journal_poll_interval",
-        default=0.05,
-        min=0.005,
-        max=10,
-        advanced=True,
-        help="""
-Seconds between two queries for new changes. On PostgreSQL the database announces changes, and a query every five
-seconds is only a safeguard.
-""",
-    ),
     cfg.BoolOpt(
         "reflection",
         default=False,

@@ -77,11 +77,11 @@ def assemble(conf: cfg.ConfigOpts) -> WebhookOutlet:
     store = open_store_of_server(conf)
     context = _ssl_context(conf)
     reader = JournalReader(
-        store.database, store.tables, interval=settings.journal_poll_interval, busy_seconds=_BUSY_SECONDS
+        store.database, store.tables, interval=conf.database.journal_poll_interval, busy_seconds=_BUSY_SECONDS
     )
     worker = WebhookWorker(
         store,
-        ShardLeases(store.database, store.tables, seconds=settings.lease_time),
+        ShardLeases(store.database, store.tables, seconds=conf.database.lease_time),
         reader,
         lambda: Sender(settings, ssl_context=context),
         SecretBox(settings.secret_keys),

@@ -29,7 +29,7 @@ Number of worker processes that deliver webhooks.
 
 The workers of all machines share the subscriptions. If one dies, the others take its subscriptions over.
 
-Related options: ``lease_time``.
+Related options: ``[database] lease_time``.
 """,
     ),
     cfg.ListOpt(
@@ -91,29 +91,6 @@ Seconds for which a replaced secret still signs, beside the new one. In this tim
         min=-1,
         advanced=True,
         help="Maximum number of subscriptions of a project; -1 sets no limit. The API answers a further one with 403.",
-    ),
-    cfg.FloatOpt(
-        "journal_poll_interval",
-        default=0.05,
-        min=0.005,
-        max=10,
-        advanced=True,
-        help="""
-Seconds between two queries for new changes. On PostgreSQL the database announces changes, and a query every five
-seconds is only a safeguard.
-""",
-    ),
-    cfg.FloatOpt(
-        "lease_time",
-        default=5.0,
-        min=1,
-        max=600,
-        advanced=True,
-        help="""
-Seconds without a heartbeat after which a worker counts as dead, and the others take its subscriptions over.
-
-The value must be the same for all outlets of a database.
-""",
     ),
     cfg.FloatOpt(
         "total_timeout",

@@ -78,7 +78,7 @@ def test_a_parked_event_is_applied_when_its_instance_is_made(store, conf, provid
     made = client.simulate_put(f"{PATH}/a", json=VM)
     assert made.status_code == 201
     assert made.json["status"] is None
-    provider.catch_up()  # as the engine does within [engine] journal_poll_interval
+    provider.catch_up()  # as the engine does within [database] journal_poll_interval
     assert client.simulate_get(f"{PATH}/a").json["status"] == "RUNNING"
     with store.database.connect() as connection:
         assert connection.execute(store.tables.parked.select()).all() == []
