@@ -25,7 +25,7 @@ import psutil
 import sqlalchemy as sa
 
 from tests.benchmarks.figures import Budget, Figure
-from tests.benchmarks.places import POLLED, Bench, Place
+from tests.benchmarks.places import Bench, Place
 from tests.benchmarks.regions import processor, serving, wait_until
 from tests.benchmarks.running import running_engine
 from tests.functional.api.conftest import free_port
@@ -94,7 +94,6 @@ class ApiTransport(Transport):
     def sections(self, site: str) -> Mapping[str, dict[str, object]]:
         options = {"port": self._ports[site][1], "auth_strategy": "noauth", "monitoring_port": free_port()}
         return {
-            "database": POLLED,
             "api": {"auth_strategy": "noauth"},
             "outlet_watch": options,
             "outlet_webhook": {"enabled": "false"},

@@ -22,7 +22,7 @@ from typing import Final
 import httpx
 
 from tests.benchmarks.figures import Budget, Figure
-from tests.benchmarks.places import POLLED, Bench, Place
+from tests.benchmarks.places import Bench, Place
 from tests.benchmarks.running import Broken, until
 from tests.functional.api.conftest import free_port
 from tests.functional.webhooks.subscribing import Instances
@@ -46,7 +46,7 @@ def feed(bench: Bench) -> list[Figure]:
 def _measured(bench: Bench, service: str, url: str) -> list[Figure]:
     port = free_port()
     api = {"auth_strategy": "noauth", "host": "127.0.0.1", "port": port}
-    place = bench.place(connection=url, database=POLLED, api=api)
+    place = bench.place(connection=url, api=api)
     instances = Instances(place.store)
     arrivals: dict[int, float] = {}
     sent: dict[int, float] = {}

@@ -17,7 +17,7 @@ import nats
 
 from tests.benchmarks.beside import Outlet, replay_beside
 from tests.benchmarks.figures import Budget, Figure
-from tests.benchmarks.places import POLLED, Bench, Place
+from tests.benchmarks.places import Bench, Place
 from tests.benchmarks.running import running_program, until
 from tests.functional.log.memory_log import NAME, Cloud, instance
 from tests.services.ensure import url_of
@@ -105,7 +105,6 @@ def _lateness(bench: Bench) -> list[Figure]:
 def outlet_sections(servers: str, stream: str, replicas: int = 1) -> dict[str, dict[str, object]]:
     """The configuration of an outlet on JetStream, whose partition has the name of its stream."""
     return {
-        "database": POLLED,
         "outlet_webhook": {"enabled": "false"},
         "outlets": {"enabled": NAME},
         f"outlet_{NAME}": {

@@ -15,7 +15,7 @@ import random
 import secrets
 import time
 from collections.abc import Iterable, Iterator
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -34,9 +34,6 @@ from watcher_sync.testing.nova.recording import write_jsonl
 from watcher_sync.testing.poison import poison
 
 _SMALL = 65_536
-
-POLLED: Final = {"journal_poll_interval": 0.05}
-"""Options of ``[database]`` for processes that read the journal, as SQLite and MariaDB announce nothing."""
 
 Good = TypeVar("Good")
 Bad = TypeVar("Bad")

@@ -27,7 +27,7 @@ from tests.benchmarks.beside import Outlet, consumed, replay_beside
 from tests.benchmarks.catching_up import catch_up
 from tests.benchmarks.federation import federation
 from tests.benchmarks.figures import Budget, Figure
-from tests.benchmarks.places import POLLED, Bench, Place
+from tests.benchmarks.places import Bench, Place
 from tests.benchmarks.running import Broken, until
 from tests.functional.api.conftest import free_port
 from tests.functional.webhooks.subscribing import Instances
@@ -177,7 +177,7 @@ def _place(
         "max_streams": 20_000,
         "max_streams_per_identity": 20_000,
     }
-    place = bench.place(connection=url, database=POLLED, outlet_watch=options, outlet_webhook={"enabled": "false"})
+    place = bench.place(connection=url, outlet_watch=options, outlet_webhook={"enabled": "false"})
     topics = WatchTopics(place.store.database, place.store.tables)
     for name, filters in _topics(names):
         topics.create(parse({"name": name, "spec": {"filters": [filters]}}, str(uuid.uuid4())))

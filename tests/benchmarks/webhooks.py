@@ -23,7 +23,7 @@ from pathlib import Path
 
 from tests.benchmarks.beside import Outlet, consumed, replay_beside
 from tests.benchmarks.figures import Budget, Figure
-from tests.benchmarks.places import POLLED, Bench, Place
+from tests.benchmarks.places import Bench, Place
 from tests.benchmarks.running import until
 from tests.functional.webhooks.subscribing import Instances, subscribe_all
 from watcher_sync.extensions.webhooks.assembly import WebhookOutlet, assemble
@@ -122,7 +122,7 @@ def _receiving() -> Iterator[_Receiving]:
 
 def _place(bench: Bench, box_key: str, connection: str | None = None) -> Place:
     options = {"allow_http": "true", "allowed_networks": "127.0.0.0/8", "secret_keys": box_key}
-    return bench.place(connection=connection, database=POLLED, outlet_webhook=options)
+    return bench.place(connection=connection, outlet_webhook=options)
 
 
 @contextlib.contextmanager

@@ -77,7 +77,7 @@ Related options: ``lease_time``.
     ),
     cfg.FloatOpt(
         "journal_poll_interval",
-        default=0.5,
+        default=0.05,
         min=0.01,
         max=60,
         advanced=True,

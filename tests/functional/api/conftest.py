@@ -49,7 +49,7 @@ def config_on(store: Store, folder: Path, **options: object) -> Path:
     # No pause of a loaded machine ends the transaction of a writer, nor the wait of another one for it.
     patient = [f"idle_transaction_timeout = {PATIENCE_SECONDS:.0f}", f"commit_timeout = {PATIENCE_SECONDS:.0f}"]
     sections = {
-        "database": [f"connection = {url}", *patient, "journal_poll_interval = 0.05"],
+        "database": [f"connection = {url}", *patient],
         "api": ["auth_strategy = noauth"],
     }
     for name, value in options.items():

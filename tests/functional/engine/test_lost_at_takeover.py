@@ -49,7 +49,6 @@ def _conf(url: str, group: str, folder: Path) -> cfg.ConfigOpts:
     conf.set_override("state_path", str(folder))
     conf.set_override("connection", url, "database")
     conf.set_override("group", group, "engine")
-    conf.set_override("journal_poll_interval", 0.05, "database")
     return conf
 
 
