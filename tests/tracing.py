@@ -60,7 +60,7 @@ _STAGE_OF = {
     ("engine.consumer", "ConsumeLoop.step"): "intake",
     ("engine.consumer", "ConsumeLoop._commit"): "dispatch",
     ("model.transaction", "Transaction.apply"): "model",
-    ("commit.vnf_evaluation", "VnfEvaluation.evaluate_into"): "evaluation",
+    ("extensions.vnf.evaluation", "VnfEvaluation.evaluate_into"): "evaluation",
     ("storage.writing.store", "Store.prepare"): "statements",
     ("storage.writing.store", "Store._run"): "commit",
     ("storage.writing.store", "Store._end"): "commit",
@@ -144,7 +144,7 @@ class Profiler:
         stage = _STAGE_OF.get((module, name))
         if stage is None:
             inside = self._stack[-1] if self._stack else ""
-            stage = "handler" if module.startswith("handlers.") and inside in ("model", "dispatch") else inside
+            stage = "handler" if "handler" in module and inside in ("model", "dispatch") else inside
         self._stack.append(stage)
         if stage and is_call:
             self.walk.calls.append(Call(stage, module, name))

@@ -63,8 +63,8 @@ def add_revision(package: Path, entry_points: Path) -> str:
     migration = _MIGRATION.format(revision=revision, before=schema.HEAD)
     (storage / "migrations" / "versions" / f"{revision}_next.py").write_text(migration)
     _replace(storage / "schema.py", _HEAD.format(schema.HEAD), _HEAD.format(revision))
-    _replace(package / "model" / "entities.py", _FIELD, _NEW_FIELD + _FIELD)
-    with (package / "model" / "entities.py").open("a") as entities:
+    _replace(package / "extensions" / "openstack" / "kinds.py", _FIELD, _NEW_FIELD + _FIELD)
+    with (package / "extensions" / "openstack" / "kinds.py").open("a") as entities:
         entities.write(_NEW_KIND)
     lines = entry_points.read_text().splitlines(keepends=True)
     (at,) = (number for number, line in enumerate(lines) if line.lstrip() == _ENTRY)

@@ -42,7 +42,9 @@ def test_a_second_kind_of_the_same_name_is_refused_naming_both():
 def test_a_second_kind_with_the_same_table_is_refused_and_so_is_one_of_ours():
     with pytest.raises(PluginConflict, match=r"'item' .* already declared"):
         Kinds(declare(), declare(name="item"))
-    with pytest.raises(PluginConflict, match=r"is already declared by watcher_sync\.model\.entities\.Instance"):
+    with pytest.raises(
+        PluginConflict, match=r"is already declared by watcher_sync\.extensions\.openstack\.kinds\.Instance"
+    ):
         builtin_kinds().add(declare(name="instance", plural="servers"))
 
 
