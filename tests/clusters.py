@@ -21,7 +21,7 @@ from watcher_sync.events import Event
 from watcher_sync.extensions.kubernetes.handler.handler import KubernetesHandler
 from watcher_sync.extensions.vnf.api.registration import registration
 from watcher_sync.extensions.vnf.kinds import VnfInstance
-from watcher_sync.extensions.vnf.reconciler import VnfClusterReconciler
+from watcher_sync.extensions.vnf.reconcile import VnfClusterReconciler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.view import View
 from watcher_sync.operations import Operations

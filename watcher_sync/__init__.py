@@ -18,14 +18,14 @@
 ``exceptions``  The exceptions that cross a package boundary
 ``extension``   What an extension may bring: routes, checks, services, commands, options
 ``extensions``  The capabilities beyond the core, one folder each
-``handlers``    The dialects: an event and a view become changes
-``model``       The entity kinds, the replica in memory, and the ordering guard
+``handlers``    The base class of the dialects: an event and a view become changes
+``model``       Declarations of entity kinds, the replica in memory, and the ordering guard
 ``operations``  Operation leases: one life-cycle operation or sync per entity at a time
 ``periodic``    One log line for each outage, and threads that work again and again
 ``plugins``     Loads the installed plugins of a namespace of entry points
 ``read``        Every reader of the model or of the journal
 ``reconcile``   Lists the live systems, reports drifts, and repairs the model
-``sources``     The drivers of the transports
+``sources``     The base classes of drivers, and their sessions
 ``storage``     The commit's side of the database: tables, transactions, leases
 ``tasks``       Ends tasks of an event loop
 ``testing``     Simulated systems for the tests of plugins

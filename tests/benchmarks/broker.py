@@ -34,8 +34,8 @@ from tests.benchmarks.places import Bench, Place, among
 from tests.benchmarks.running import Broken, counted, rate_of, running_engine, until
 from tests.rabbitmq_publisher import Publisher
 from watcher_sync.events import Event
-from watcher_sync.extensions.openstack.sources.rabbitmq.in_flight import QueuedMessage
-from watcher_sync.extensions.openstack.sources.rabbitmq_stream.source import RabbitMQStreamSource
+from watcher_sync.extensions.openstack.source.rabbitmq.in_flight import QueuedMessage
+from watcher_sync.extensions.openstack.source.rabbitmq_stream.source import RabbitMQStreamSource
 from watcher_sync.testing.nova import notifications
 from watcher_sync.testing.nova.notifications import Document
 from watcher_sync.testing.nova.recording import oslo_body

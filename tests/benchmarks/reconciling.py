@@ -32,7 +32,7 @@ from watcher_sync.extensions.kubernetes.source.source import cluster_targets
 from watcher_sync.extensions.vnf.api.registration import registration
 from watcher_sync.extensions.vnf.handler import VnfHandler
 from watcher_sync.extensions.vnf.kinds import VnfInstance
-from watcher_sync.extensions.vnf.reconciler import VnfClusterReconciler
+from watcher_sync.extensions.vnf.reconcile import VnfClusterReconciler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.reconcile.base import Report
 from watcher_sync.testing.kubernetes import KubernetesServer

@@ -61,7 +61,7 @@ def _check_subject(subject: str) -> Iterator[str]:
         return
     match = _SUBJECT.fullmatch(subject)
     if not match:
-        yield "the subject is not 'area: Imperative summary' with the area in lower case, such as 'sources/nats'"
+        yield "the subject is not 'area: Imperative summary' with the area in lower case, such as 'dcm'"
         return
     summary = match["summary"]
     first = summary.split()[0]

@@ -29,7 +29,7 @@ from tests.functional.databases import MigratedDatabases, fresh_database
 from tests.migrated import migrate
 from tests.services.ensure import CannotEnsure, tool, url_of
 from tests.services.servers import Server, private_mariadb, private_nats, private_postgresql, private_rabbitmq
-from watcher_sync.extensions.openstack.sources.notifier_options import PRIORITIES
+from watcher_sync.extensions.openstack.source.notifier_options import PRIORITIES
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.kinds import builtin_kinds

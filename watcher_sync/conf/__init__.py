@@ -3,7 +3,7 @@
 
 ``api``               ``[api]``: the REST API, and the login with user and password
 ``cloud_account``     The account with which a reconciler asks a cloud: options of keystoneauth
-``database``          ``[database]``: time limits of statements and transactions
+``database``          ``[database]``: time limits, the lease of a process and the interval of reading the journal
 ``drivers``           What the classes of enabled drivers declare about their sections
 ``engine``            ``[engine]``: sources, batches, leadership and shutdown
 ``files``             Checks the files that options name

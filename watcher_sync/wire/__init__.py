@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codecs of what other systems send and receive: JSON, envelopes, CloudEvents, Kubernetes objects, webhooks.
+"""Codecs of what other systems send and receive: JSON, envelopes, CloudEvents, callback URLs.
 
 ``callback_urls``     which URLs and addresses a callback may have
 ``cloud_events``      CloudEvents 1.0, in structured and in binary mode

@@ -13,7 +13,7 @@ import pytest
 from tests.clusters import Installation, nothing, one_vdu, truth
 from tests.waiting import deadline
 from watcher_sync.exceptions import OperationRunning
-from watcher_sync.extensions.vnf.reconciler import VnfClusterReconciler
+from watcher_sync.extensions.vnf.reconcile import VnfClusterReconciler
 from watcher_sync.reconcile.base import Report
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.testing.kubernetes import KubernetesServer

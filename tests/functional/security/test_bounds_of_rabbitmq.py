@@ -11,8 +11,8 @@ import pytest
 from tests.functional.sources.listening import Engine, envelope, listening, publishing, wrap
 from tests.waiting import wait_until
 from watcher_sync.events import EXCERPT_BYTES
-from watcher_sync.extensions.openstack.sources.rabbitmq import consumer
-from watcher_sync.extensions.openstack.sources.rabbitmq.source import RabbitMQSource
+from watcher_sync.extensions.openstack.source.rabbitmq import consumer
+from watcher_sync.extensions.openstack.source.rabbitmq.source import RabbitMQSource
 
 
 def test_a_body_above_the_limit_is_an_excerpt_and_the_rest_follows() -> None:

@@ -19,7 +19,7 @@ from oslo_config import cfg
 from tests.services.ensure import DEFAULT_URLS, VARIABLES
 from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 from watcher_sync.events import Event
-from watcher_sync.extensions.openstack.sources.oslo_messaging import OsloMessagingSource
+from watcher_sync.extensions.openstack.source.oslo_messaging import OsloMessagingSource
 from watcher_sync.sources.base import IntakeClosed, Source, SourceState
 
 BROKER = os.environ.get(VARIABLES["rabbitmq"], DEFAULT_URLS["rabbitmq"])

@@ -9,7 +9,7 @@ from amqp import exceptions as amqp_exceptions
 
 from tests.functional.sources.listening import BROKER, Engine, Publisher, listening
 from tests.waiting import Deadline, wait_until
-from watcher_sync.extensions.openstack.sources.rabbitmq.source import RabbitMQSource
+from watcher_sync.extensions.openstack.source.rabbitmq.source import RabbitMQSource
 
 QUORUM = f"{BROKER}?rabbit_quorum_queue=true"
 

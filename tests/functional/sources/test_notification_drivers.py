@@ -21,8 +21,8 @@ from tests.functional.sources.listening import (
     wrap,
 )
 from tests.waiting import wait_until
-from watcher_sync.extensions.openstack.sources.oslo_messaging import OsloMessagingSource
-from watcher_sync.extensions.openstack.sources.rabbitmq.source import RabbitMQSource
+from watcher_sync.extensions.openstack.source.oslo_messaging import OsloMessagingSource
+from watcher_sync.extensions.openstack.source.rabbitmq.source import RabbitMQSource
 from watcher_sync.sources.base import Source, SourceState
 
 

@@ -110,7 +110,7 @@ def test_a_stop_while_the_broker_is_away_ends_in_time(proxy: Proxy) -> None:
 def test_a_start_without_a_broker_is_reported_without_the_password_and_a_stop_does_not_wait(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watcher_sync.extensions.openstack.sources.oslo_messaging._CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("watcher_sync.extensions.openstack.source.oslo_messaging._CONNECT_SECONDS", 0.2)
     proxy.cut()
     engine = Engine(acks=True)
     with publishing() as publisher:

@@ -25,8 +25,8 @@ from tests.functional.sources.listening import (
 from tests.functional.sources.rabbitmq_consuming import QUORUM, consuming, unacked_after
 from tests.waiting import deadline, wait_until
 from watcher_sync.exceptions import SourceError
-from watcher_sync.extensions.openstack.sources.oslo_messaging import OsloMessagingSource
-from watcher_sync.extensions.openstack.sources.rabbitmq.source import RabbitMQSource
+from watcher_sync.extensions.openstack.source.oslo_messaging import OsloMessagingSource
+from watcher_sync.extensions.openstack.source.rabbitmq.source import RabbitMQSource
 from watcher_sync.sources.base import Source, SourceState
 
 
@@ -203,7 +203,7 @@ def test_above_the_limit_of_bytes_nothing_more_is_read_until_the_engine_settles(
         assert len(engine.events) <= most
         wait_until(lambda: publisher.waiting() == 250)
         # No pause of the machine is another one of the source.
-        monkeypatch.setattr("watcher_sync.extensions.openstack.sources.rabbitmq.consumer._MAX_HOLD_SECONDS", 600.0)
+        monkeypatch.setattr("watcher_sync.extensions.openstack.source.rabbitmq.consumer._MAX_HOLD_SECONDS", 600.0)
         engine.acks = True
         count = len(engine.events)
         source.ack(engine.events)

@@ -155,7 +155,7 @@ def test_a_deleted_virtual_host_is_waited_for(node: RabbitMQNode) -> None:
 def test_a_deleted_exchange_is_noticed_and_waited_for(
     node: RabbitMQNode, sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watcher_sync.extensions.openstack.sources.rabbitmq.consumer._INTERVAL_SECONDS", 0.5)
+    monkeypatch.setattr("watcher_sync.extensions.openstack.source.rabbitmq.consumer._INTERVAL_SECONDS", 0.5)
     with Observed(node.url, sender.name) as observed:
         observed.wait_for(CONNECTED)
         flows(observed, sender.publish)
@@ -172,7 +172,7 @@ def test_a_deleted_exchange_is_noticed_and_waited_for(
 def test_an_exchange_that_lost_its_bindings_is_bound_again(
     node: RabbitMQNode, sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watcher_sync.extensions.openstack.sources.rabbitmq.consumer._INTERVAL_SECONDS", 0.5)
+    monkeypatch.setattr("watcher_sync.extensions.openstack.source.rabbitmq.consumer._INTERVAL_SECONDS", 0.5)
     with Observed(node.url, sender.name) as observed:
         observed.wait_for(CONNECTED)
         flows(observed, sender.publish)
@@ -222,7 +222,7 @@ def test_a_limit_of_connections_is_named_in_the_words_of_the_broker(node: Rabbit
 def test_messages_that_expire_while_the_source_is_paused_count_as_lost(
     node: RabbitMQNode, sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watcher_sync.extensions.openstack.sources.rabbitmq.consumer._INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr("watcher_sync.extensions.openstack.source.rabbitmq.consumer._INTERVAL_SECONDS", 0.1)
     with Observed(node.url, sender.name, hand_back_after=1.0) as observed:
         observed.wait_for(CONNECTED)
         observed.engine.acks = False

@@ -26,8 +26,8 @@ from tests.functional.sources.listening import (
 )
 from tests.functional.sources.rabbitmq_consuming import QUORUM, consumers, consuming, unacked_after
 from tests.waiting import deadline, wait_until
-from watcher_sync.extensions.openstack.sources.rabbitmq.queues import Queue
-from watcher_sync.extensions.openstack.sources.rabbitmq.source import RabbitMQSource
+from watcher_sync.extensions.openstack.source.rabbitmq.queues import Queue
+from watcher_sync.extensions.openstack.source.rabbitmq.source import RabbitMQSource
 from watcher_sync.sources.base import Source, SourceState
 from watcher_sync.transports.rabbitmq.broker import read_broker
 from watcher_sync.transports.rabbitmq.connection import connect
@@ -40,7 +40,7 @@ def _changes_of_state_are_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.fixture
 def quick_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("watcher_sync.extensions.openstack.sources.rabbitmq.consumer._INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr("watcher_sync.extensions.openstack.source.rabbitmq.consumer._INTERVAL_SECONDS", 0.1)
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ from tests.functional.sources.listening import envelope, wrap
 from tests.functional.sources.rabbitmq_source import STREAMS, make_source
 from tests.waiting import deadline, wait_until
 from watcher_sync.events import Event
-from watcher_sync.extensions.openstack.sources.rabbitmq.in_flight import QueuedMessage
-from watcher_sync.extensions.openstack.sources.rabbitmq_stream.source import RabbitMQStreamSource
+from watcher_sync.extensions.openstack.source.rabbitmq.in_flight import QueuedMessage
+from watcher_sync.extensions.openstack.source.rabbitmq_stream.source import RabbitMQStreamSource
 from watcher_sync.sources.base import IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.transports.rabbitmq.connection import connect
 
@@ -166,7 +166,7 @@ def assert_each_was_reported_once(status: SourceStatus, lines: Sequence[str]) ->
 @pytest.fixture
 def quick_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The state of the stream is read often."""
-    monkeypatch.setattr("watcher_sync.extensions.openstack.sources.rabbitmq.consumer._INTERVAL_SECONDS", 0.2)
+    monkeypatch.setattr("watcher_sync.extensions.openstack.source.rabbitmq.consumer._INTERVAL_SECONDS", 0.2)
 
 
 def test_compressed_events_of_a_stream_arrive_and_a_stored_position_after_one_is_found_again(stream: Stream) -> None:

@@ -17,8 +17,8 @@ import trustme
 from tests.functional.sources.listening import Engine, envelope, listening, make_source, publishing, wrap
 from tests.waiting import deadline, wait_until
 from watcher_sync.exceptions import ConfigError, SourceError
-from watcher_sync.extensions.openstack.sources.oslo_messaging import OsloMessagingSource
-from watcher_sync.extensions.openstack.sources.rabbitmq.source import RabbitMQSource
+from watcher_sync.extensions.openstack.source.oslo_messaging import OsloMessagingSource
+from watcher_sync.extensions.openstack.source.rabbitmq.source import RabbitMQSource
 from watcher_sync.sources.base import Source, SourceState
 
 

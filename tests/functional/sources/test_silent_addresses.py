@@ -22,7 +22,7 @@ from tests.services.ensure import url_of
 from tests.unit.sources.test_outage_log import source_of
 from tests.waiting import deadline, wait_until
 from watcher_sync.extensions.dcm.source.source import NatsJetStreamSource
-from watcher_sync.extensions.openstack.sources.rabbitmq.source import RabbitMQSource
+from watcher_sync.extensions.openstack.source.rabbitmq.source import RabbitMQSource
 from watcher_sync.sources.base import SourceState
 from watcher_sync.transports.nats import connection as nats_connection
 from watcher_sync.transports.rabbitmq import connection as rabbitmq_connection

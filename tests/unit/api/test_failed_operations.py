@@ -16,7 +16,7 @@ from tests.syncing import syncing_with
 from tests.unit.api.conftest import Client
 from tests.unit.extensions.vnf.test_evaluation import Followed
 from watcher_sync.assembly.api import make_application
-from watcher_sync.extensions.vnf.reconciler import VnfClusterReconciler
+from watcher_sync.extensions.vnf.reconcile import VnfClusterReconciler
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment

@@ -13,7 +13,7 @@ from tests.unit.engine.conftest import Spoken, until
 from tests.waiting import PATIENCE_SECONDS
 from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.events import Event
-from watcher_sync.extensions.openstack.hosts import make_liveness
+from watcher_sync.extensions.openstack.assembly import make_liveness
 from watcher_sync.model.changes import Seen, Upsert
 from watcher_sync.sources.base import SourceState
 

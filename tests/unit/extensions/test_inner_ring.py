@@ -17,7 +17,7 @@ from watcher_sync.testing.stable_imports import STABLE_NAMES
 ROOT = Path(__file__).parents[3]
 EXTENSIONS = ROOT / "watcher_sync" / "extensions"
 
-DIALECTS = {"handler", "kinds", "reconcile", "reconciler", "capacity", "liveness"}
+DIALECTS = {"handler", "kinds", "reconcile", "capacity", "liveness"}
 """The parts of an extension that a plugin could have, too."""
 
 NAMES = {

@@ -21,9 +21,9 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import DatabaseUnavailable, RowRefused, StaleToken
 from watcher_sync.extensions.kubernetes.reconcile.compare import ClusterComparer
 from watcher_sync.extensions.kubernetes.source.target import ClusterTarget
-from watcher_sync.extensions.vnf.evaluating import make_evaluation
+from watcher_sync.extensions.vnf.assembly import make_evaluation
 from watcher_sync.extensions.vnf.instance_sync import VnfSync
-from watcher_sync.extensions.vnf.reconciler import VnfClusterReconciler
+from watcher_sync.extensions.vnf.reconcile import VnfClusterReconciler
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.testing.kubernetes import KubernetesServer, forbidden
 from watcher_sync.testing.kubernetes.builders import deployment

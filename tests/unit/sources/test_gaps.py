@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from watcher_sync.extensions.dcm.source import discards
-from watcher_sync.extensions.openstack.sources.rabbitmq_stream import queue as stream
+from watcher_sync.extensions.openstack.source.rabbitmq_stream import queue as stream
 from watcher_sync.sources.base import Gaps
 
 

@@ -20,7 +20,7 @@ from tests.waiting import Deadline, deadline
 from watcher_sync.conf import engine as engine_options
 from watcher_sync.exceptions import SourceError
 from watcher_sync.extensions.dcm.source.source import NatsJetStreamSource
-from watcher_sync.extensions.openstack.sources.rabbitmq.source import RabbitMQSource
+from watcher_sync.extensions.openstack.source.rabbitmq.source import RabbitMQSource
 from watcher_sync.sources.base import Source
 
 pytestmark = pytest.mark.slow

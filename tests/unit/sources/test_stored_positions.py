@@ -19,8 +19,8 @@ from watcher_sync.extensions.federation.source.log_source import FederationLogSo
 from watcher_sync.extensions.federation.source.region_source import RegionSource
 from watcher_sync.extensions.federation.source.source import FederationSource
 from watcher_sync.extensions.federation.source.states import RegionCursor, read_cursor
-from watcher_sync.extensions.openstack.sources.rabbitmq_stream.cursor import RabbitMQCursor
-from watcher_sync.extensions.openstack.sources.rabbitmq_stream.source import RabbitMQStreamSource
+from watcher_sync.extensions.openstack.source.rabbitmq_stream.cursor import RabbitMQCursor
+from watcher_sync.extensions.openstack.source.rabbitmq_stream.source import RabbitMQStreamSource
 from watcher_sync.sources.base import Source
 
 OPTIONS: Final[dict[type[Source], str]] = {

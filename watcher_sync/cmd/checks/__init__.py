@@ -3,5 +3,5 @@
 
 ``insecure_settings``  Settings that let others do or read more than they should
 ``loose_files``        Files that other users can read or change
-``upgrade``            The checks: those two, the database, the sources and Nova's notifications
+``upgrade``            The checks: those two, the database, the sources, the policy and the extensions
 """

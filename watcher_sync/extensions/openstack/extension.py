@@ -61,6 +61,6 @@ class OpenStackExtension(Extension):
     def engine_services(
         self, conf: cfg.ConfigOpts, context: Callable[[Engine], Context]
     ) -> Iterable[Callable[[Engine], BackgroundService]]:
-        from watcher_sync.extensions.openstack.hosts import make_liveness
+        from watcher_sync.extensions.openstack.assembly import make_liveness
 
         return [lambda engine: make_liveness(conf, engine, context(engine))]

@@ -2,8 +2,8 @@
 """Registrations of VNF instances, their evaluation and their sync.
 
 ``api``            The REST resources of VNF instances, with the names of ETSI
+``assembly``       The evaluation of VNF instances, made from the configuration
 ``drifts``         The instances whose pods match no level, as drifts
-``evaluating``     The evaluation of VNF instances, made from the configuration
 ``evaluation``     Evaluates the VNF instances that a batch concerns, in the commit of the batch
 ``extension``      What the core asks of it
 ``handler``        evaluation of VNF instances: pods and workloads of a view become the facet ``observed``
@@ -13,5 +13,5 @@
 ``model``          the evaluation of VNF instances: pure functions
 ``notifications``  Notifications about syncs and drifts, for listeners on the message bus
 ``on_demand``      Syncs single VNF instances in a process without an engine
-``reconciler``     The reconciler of Kubernetes clusters and of the VNF instances in them
+``reconcile``      The reconciler of Kubernetes clusters and of the VNF instances in them
 """

@@ -38,6 +38,6 @@ class VnfExtension(Extension):
         return [LEVEL]
 
     def evaluators(self, conf: cfg.ConfigOpts) -> Iterable[EvaluationService]:
-        from watcher_sync.extensions.vnf.evaluating import make_evaluation
+        from watcher_sync.extensions.vnf.assembly import make_evaluation
 
         return [make_evaluation(conf)]

@@ -12,7 +12,7 @@ from watcher_sync.dispatch import load_handlers
 from watcher_sync.events import Actor
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.extensions.vnf.model.evaluation import VnfSyncReport
-from watcher_sync.extensions.vnf.reconciler import VnfClusterReconciler
+from watcher_sync.extensions.vnf.reconcile import VnfClusterReconciler
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.storage.writing.store import Store
 

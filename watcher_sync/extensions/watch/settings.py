@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of ``[outlet_watch]``: their check, and the limits and times of the server that they set.
+"""The settings that the options of ``[outlet_watch]`` make: their check, and the limits and times of the server.
 
 It imports no gRPC, which must not be imported before a fork.
 """

@@ -5,7 +5,6 @@
 ``api``                the REST resources of subscriptions
 ``assembly``           The webhooks of ``watcher-sync-outlet``
 ``command``            ``watcher-sync-manage subscription``
-``options``            ``[outlet_webhook]``: subscriptions and their delivery
 ``contents``           the changes of one subscription that no delivery contains yet, and the delivery that is made of
                        them
 ``deliveries``         a delivery until it has ended, the settings of deliveries, and what a worker has to write and to
@@ -17,6 +16,7 @@
 ``matcher``            finds the subscriptions that a journal row concerns
 ``metrics``            the Prometheus metrics of one worker
 ``onap``               the status of instances in the dialect of ONAP's k8splugin
+``options``            ``[outlet_webhook]``: subscriptions and their delivery
 ``planner``            the subscriptions of one worker: rows of the journal reach them, and each is planned in its time
 ``replica``            the part of the model that the subscriptions of a session need, and its way along the journal
 ``requests``           the HTTP requests of a session, through the gate of their hosts

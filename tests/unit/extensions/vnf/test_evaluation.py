@@ -21,7 +21,7 @@ from watcher_sync.commit.pipeline import Pipeline
 from watcher_sync.events import Event
 from watcher_sync.exceptions import DatabaseUnavailable, RowRefused
 from watcher_sync.extensions.kubernetes.source.source import cluster_targets
-from watcher_sync.extensions.vnf.evaluating import make_evaluation
+from watcher_sync.extensions.vnf.assembly import make_evaluation
 from watcher_sync.extensions.vnf.evaluation import COALESCE_SECONDS, MAX_EVALUATIONS, VnfEvaluation
 from watcher_sync.extensions.vnf.handler import SettlingSettings, VnfHandler
 from watcher_sync.model.changes import Delete, Outcome

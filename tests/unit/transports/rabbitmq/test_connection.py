@@ -14,7 +14,7 @@ from oslo_config import cfg
 
 from tests.unit.sources.test_outage_log import source_of
 from tests.waiting import deadline, wait_until
-from watcher_sync.extensions.openstack.sources.rabbitmq.source import RabbitMQSource
+from watcher_sync.extensions.openstack.source.rabbitmq.source import RabbitMQSource
 from watcher_sync.sources.base import SourceState
 from watcher_sync.transports.rabbitmq import connection
 from watcher_sync.transports.rabbitmq.broker import read_broker

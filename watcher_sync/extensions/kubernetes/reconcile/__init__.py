@@ -2,5 +2,5 @@
 """The reconciler of Kubernetes clusters.
 
 ``compare``     Compares one Kubernetes cluster with the model
-``reconciler``  The reconciler of Kubernetes: each cluster that a configured source follows is one scope
+``reconciler``  Each cluster of a source is one scope; ``vnf`` installs a subclass, which syncs VNF instances, too
 """

@@ -7,7 +7,8 @@ A run compares the cluster with the model and writes what notifications lost::
 
 The delete guard counts each kind of object by itself. If it refuses deletions, the run creates no object of that kind.
 
-If nothing differs, a run writes only the time of the full sync in the source's status.
+If nothing differs, a run writes only the time of the full sync in the source's status. The entry point ``kubernetes``
+is the subclass in :mod:`watcher_sync.extensions.vnf.reconcile`, which syncs the VNF instances of the cluster, too.
 """
 
 from __future__ import annotations

@@ -90,7 +90,6 @@ compared either.
     cfg.BoolOpt(
         "ignore_ironic",
         default=True,
-        advanced=True,
         help="""
 Whether bare metal is left out: hypervisors of the type ironic, their hosts, and the servers on them.
 

@@ -12,7 +12,7 @@ from tests.unit.api.conftest import Client
 from tests.unit.extensions.vnf.api.test_instances import DEMO, PATH
 from watcher_sync.assembly.api import make_application
 from watcher_sync.extensions.vnf.api.sync import REPORT
-from watcher_sync.extensions.vnf.reconciler import VnfClusterReconciler
+from watcher_sync.extensions.vnf.reconcile import VnfClusterReconciler
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment

@@ -23,14 +23,14 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from oslo_log import log as logging
 
-from watcher_sync.extensions.openstack.sources.rabbitmq.in_flight import (
+from watcher_sync.extensions.openstack.source.rabbitmq.in_flight import (
     AckPosition,
     QueuedMessage,
     RabbitInFlight,
     body_of,
 )
-from watcher_sync.extensions.openstack.sources.rabbitmq.queues import Queue
-from watcher_sync.extensions.openstack.sources.rabbitmq_stream.cursor import (
+from watcher_sync.extensions.openstack.source.rabbitmq.queues import Queue
+from watcher_sync.extensions.openstack.source.rabbitmq_stream.cursor import (
     NEXT,
     Place,
     RabbitMQCursor,
@@ -39,7 +39,7 @@ from watcher_sync.extensions.openstack.sources.rabbitmq_stream.cursor import (
     digest_of,
     read_start,
 )
-from watcher_sync.extensions.openstack.sources.rabbitmq_stream.settings import RabbitMQStreamSettings
+from watcher_sync.extensions.openstack.source.rabbitmq_stream.settings import RabbitMQStreamSettings
 from watcher_sync.sources.cursors import FIRST
 from watcher_sync.transports.rabbitmq.connection import BrokerConnection, Channel, NoAnswer
 

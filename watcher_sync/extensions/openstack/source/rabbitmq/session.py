@@ -23,15 +23,15 @@ from typing import Final
 from oslo_log import log as logging
 
 from watcher_sync.events import Event
-from watcher_sync.extensions.openstack.sources.rabbitmq.consumer import (
+from watcher_sync.extensions.openstack.source.rabbitmq.consumer import (
     HELD_BYTES,
     Consumer,
     QueuePoll,
     apply_settlements,
 )
-from watcher_sync.extensions.openstack.sources.rabbitmq.in_flight import AckLedger, RabbitInFlight
-from watcher_sync.extensions.openstack.sources.rabbitmq.queues import Queue, UnfitQueue
-from watcher_sync.extensions.openstack.sources.rabbitmq.settings import RabbitMQSettings
+from watcher_sync.extensions.openstack.source.rabbitmq.in_flight import AckLedger, RabbitInFlight
+from watcher_sync.extensions.openstack.source.rabbitmq.queues import Queue, UnfitQueue
+from watcher_sync.extensions.openstack.source.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.session import NotConnected, Session
 from watcher_sync.tasks import end_tasks

@@ -33,7 +33,7 @@ from watcher_sync.conf import files, urls
 from watcher_sync.conf.private import read_privately
 from watcher_sync.events import OSLO, Event
 from watcher_sync.exceptions import ConfigError, described
-from watcher_sync.extensions.openstack.sources.notifier_options import PRIORITIES, PUBLISHER_OPTS
+from watcher_sync.extensions.openstack.source.notifier_options import PRIORITIES, PUBLISHER_OPTS
 from watcher_sync.plugins import register_options
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.transports.rabbitmq.broker import insecure_broker

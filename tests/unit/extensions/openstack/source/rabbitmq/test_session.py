@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.waiting import deadline
-from watcher_sync.extensions.openstack.sources.rabbitmq.in_flight import RabbitInFlight
-from watcher_sync.extensions.openstack.sources.rabbitmq.session import RabbitMQSession
+from watcher_sync.extensions.openstack.source.rabbitmq.in_flight import RabbitInFlight
+from watcher_sync.extensions.openstack.source.rabbitmq.session import RabbitMQSession
 from watcher_sync.sources.base import SourceState
 from watcher_sync.transports.exceptions import NotReady
 

@@ -24,8 +24,8 @@ from oslo_context.context import RequestContext
 from tests.waiting import deadline, wait_until
 from watcher_sync.events import Actor, Event, TraceContext
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.extensions.openstack.sources.notifier_options import PRIORITIES
-from watcher_sync.extensions.openstack.sources.oslo_messaging import OsloMessagingSource
+from watcher_sync.extensions.openstack.source.notifier_options import PRIORITIES
+from watcher_sync.extensions.openstack.source.oslo_messaging import OsloMessagingSource
 from watcher_sync.sources.base import SourceState
 
 ROOT = Path(__file__).parents[5]
@@ -254,7 +254,7 @@ def test_an_event_is_read_as_strictly_as_from_any_other_transport() -> None:
 
 @pytest.mark.slow
 def test_an_emit_that_fails_is_repeated_with_the_same_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("watcher_sync.extensions.openstack.sources.oslo_messaging._EMIT_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("watcher_sync.extensions.openstack.source.oslo_messaging._EMIT_RETRY_SECONDS", 0.01)
     seen: list[tuple[str, int]] = []
 
     def emit(source: OsloMessagingSource, events: Sequence[Event]) -> None:
@@ -282,7 +282,7 @@ def test_it_runs_with_eventlet_blocked_from_import() -> None:
         sys.meta_path.insert(0, Blocker())
         from oslo_service import backend
         backend.init_backend(backend.BackendType.THREADING)
-        from tests.unit.extensions.openstack.sources import test_oslo_messaging as tests
+        from tests.unit.extensions.openstack.source import test_oslo_messaging as tests
         tests.test_an_event_of_a_notifier_in_the_same_process_arrives_and_a_released_one_arrives_again("kombu+memory:////")
         assert "eventlet" not in sys.modules
         print("it runs")

@@ -16,9 +16,9 @@ from oslo_config import cfg
 from tests.waiting import Deadline, deadline, wait_until
 from watcher_sync.conf import engine
 from watcher_sync.exceptions import ConfigError, SourceError
-from watcher_sync.extensions.openstack.sources.rabbitmq.queues import ClassicQueue, Queue, QuorumQueue
-from watcher_sync.extensions.openstack.sources.rabbitmq.settings import RabbitMQSettings
-from watcher_sync.extensions.openstack.sources.rabbitmq.source import RabbitMQSource
+from watcher_sync.extensions.openstack.source.rabbitmq.queues import ClassicQueue, Queue, QuorumQueue
+from watcher_sync.extensions.openstack.source.rabbitmq.settings import RabbitMQSettings
+from watcher_sync.extensions.openstack.source.rabbitmq.source import RabbitMQSource
 from watcher_sync.sources.base import SourceState
 from watcher_sync.transports.rabbitmq.broker import BrokerHost
 

@@ -20,14 +20,14 @@ from typing import Any, Final, NamedTuple
 
 from watcher_sync.backoff import Backoff
 from watcher_sync.events import Event
-from watcher_sync.extensions.openstack.sources.rabbitmq.in_flight import (
+from watcher_sync.extensions.openstack.source.rabbitmq.in_flight import (
     AckLedger,
     QueuedMessage,
     RabbitInFlight,
     body_of,
 )
-from watcher_sync.extensions.openstack.sources.rabbitmq.queues import Queue
-from watcher_sync.extensions.openstack.sources.rabbitmq.settings import RabbitMQSettings
+from watcher_sync.extensions.openstack.source.rabbitmq.queues import Queue
+from watcher_sync.extensions.openstack.source.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.transports.rabbitmq.broker import Broker
 from watcher_sync.transports.rabbitmq.connection import BrokerConnection, Channel, Failure, NoAnswer, describe
 

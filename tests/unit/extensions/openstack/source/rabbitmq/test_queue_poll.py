@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from watcher_sync.extensions.openstack.sources.rabbitmq import consumer
-from watcher_sync.extensions.openstack.sources.rabbitmq.consumer import Figures, QueuePoll
+from watcher_sync.extensions.openstack.source.rabbitmq import consumer
+from watcher_sync.extensions.openstack.source.rabbitmq.consumer import Figures, QueuePoll
 
 
 class Bound(QueuePoll):

@@ -11,7 +11,7 @@ from typing import Final
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.extensions.openstack.sources.notifier_options import PUBLISHER_OPTS
+from watcher_sync.extensions.openstack.source.notifier_options import PUBLISHER_OPTS
 from watcher_sync.transports.rabbitmq.broker import GROUP, read_broker
 from watcher_sync.wire.json import MAX_SIZE
 

@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from tests.unit.extensions.openstack.sources.rabbitmq.test_settings import URL, make_conf
+from tests.unit.extensions.openstack.source.rabbitmq.test_settings import URL, make_conf
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.extensions.openstack.sources.rabbitmq.in_flight import AckPosition
-from watcher_sync.extensions.openstack.sources.rabbitmq.source import RabbitMQSource
-from watcher_sync.extensions.openstack.sources.rabbitmq_stream.cursor import (
+from watcher_sync.extensions.openstack.source.rabbitmq.in_flight import AckPosition
+from watcher_sync.extensions.openstack.source.rabbitmq.source import RabbitMQSource
+from watcher_sync.extensions.openstack.source.rabbitmq_stream.cursor import (
     RabbitMQCursor,
     StreamProgress,
     digest_of,
     read_cursor,
     read_start,
 )
-from watcher_sync.extensions.openstack.sources.rabbitmq_stream.settings import RabbitMQStreamSettings
-from watcher_sync.extensions.openstack.sources.rabbitmq_stream.source import RabbitMQStreamSource
+from watcher_sync.extensions.openstack.source.rabbitmq_stream.settings import RabbitMQStreamSettings
+from watcher_sync.extensions.openstack.source.rabbitmq_stream.source import RabbitMQStreamSource
 
 UTC = datetime.UTC
 QUEUE = "/ nova"

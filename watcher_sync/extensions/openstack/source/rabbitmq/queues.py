@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Final
 
 from pika import exceptions as pika_exceptions
 
-from watcher_sync.extensions.openstack.sources.notifier_options import PRIORITIES
-from watcher_sync.extensions.openstack.sources.rabbitmq.in_flight import AckPosition
+from watcher_sync.extensions.openstack.source.notifier_options import PRIORITIES
+from watcher_sync.extensions.openstack.source.rabbitmq.in_flight import AckPosition
 from watcher_sync.sources.base import Gaps
 from watcher_sync.transports.rabbitmq.broker import Broker
 from watcher_sync.transports.rabbitmq.connection import BrokerConnection, Channel, is_mismatch, is_missing

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watcher_sync.extensions.openstack.sources.rabbitmq.in_flight import AckLedger, AckPosition
+from watcher_sync.extensions.openstack.source.rabbitmq.in_flight import AckLedger, AckPosition
 
 
 class Broker:

@@ -17,11 +17,11 @@ from oslo_log import log as logging
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.extensions.openstack.sources.rabbitmq.in_flight import QueuedMessage
-from watcher_sync.extensions.openstack.sources.rabbitmq.queues import Queue
-from watcher_sync.extensions.openstack.sources.rabbitmq.source import RabbitMQSource
-from watcher_sync.extensions.openstack.sources.rabbitmq_stream import settings
-from watcher_sync.extensions.openstack.sources.rabbitmq_stream.cursor import (
+from watcher_sync.extensions.openstack.source.rabbitmq.in_flight import QueuedMessage
+from watcher_sync.extensions.openstack.source.rabbitmq.queues import Queue
+from watcher_sync.extensions.openstack.source.rabbitmq.source import RabbitMQSource
+from watcher_sync.extensions.openstack.source.rabbitmq_stream import settings
+from watcher_sync.extensions.openstack.source.rabbitmq_stream.cursor import (
     NEXT,
     RabbitMQCursor,
     StreamProgress,
@@ -29,8 +29,8 @@ from watcher_sync.extensions.openstack.sources.rabbitmq_stream.cursor import (
     read_cursor,
     read_start,
 )
-from watcher_sync.extensions.openstack.sources.rabbitmq_stream.queue import StreamQueue
-from watcher_sync.extensions.openstack.sources.rabbitmq_stream.settings import RabbitMQStreamSettings
+from watcher_sync.extensions.openstack.source.rabbitmq_stream.queue import StreamQueue
+from watcher_sync.extensions.openstack.source.rabbitmq_stream.settings import RabbitMQStreamSettings
 from watcher_sync.sources.base import IntakeClosed, SourceState, SourceStatus
 from watcher_sync.sources.redelivery import Redelivery
 

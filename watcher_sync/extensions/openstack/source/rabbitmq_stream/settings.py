@@ -8,8 +8,8 @@ from typing import Any, Final
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.extensions.openstack.sources.rabbitmq.settings import COMMON_OPTIONS, RabbitMQSettings
-from watcher_sync.extensions.openstack.sources.rabbitmq_stream.cursor import Start, read_start
+from watcher_sync.extensions.openstack.source.rabbitmq.settings import COMMON_OPTIONS, RabbitMQSettings
+from watcher_sync.extensions.openstack.source.rabbitmq_stream.cursor import Start, read_start
 from watcher_sync.sources.cursors import FIRST
 
 OPTIONS: Final[list[cfg.Opt]] = [

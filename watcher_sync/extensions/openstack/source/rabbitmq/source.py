@@ -16,11 +16,11 @@ from oslo_config import cfg
 
 from watcher_sync.events import OSLO, Event
 from watcher_sync.exceptions import SourceError
-from watcher_sync.extensions.openstack.sources.rabbitmq import settings
-from watcher_sync.extensions.openstack.sources.rabbitmq.in_flight import QueuedMessage, RabbitInFlight
-from watcher_sync.extensions.openstack.sources.rabbitmq.queues import QUEUES, Queue
-from watcher_sync.extensions.openstack.sources.rabbitmq.session import RabbitMQSession
-from watcher_sync.extensions.openstack.sources.rabbitmq.settings import RabbitMQSettings
+from watcher_sync.extensions.openstack.source.rabbitmq import settings
+from watcher_sync.extensions.openstack.source.rabbitmq.in_flight import QueuedMessage, RabbitInFlight
+from watcher_sync.extensions.openstack.source.rabbitmq.queues import QUEUES, Queue
+from watcher_sync.extensions.openstack.source.rabbitmq.session import RabbitMQSession
+from watcher_sync.extensions.openstack.source.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.sources.session_source import SessionSource
 from watcher_sync.transports.rabbitmq.broker import insecure_broker
 from watcher_sync.transports.rabbitmq.connection import Failure, connect, describe

@@ -9,7 +9,7 @@ import pytest
 
 from tests.waiting import deadline
 from watcher_sync.events import Event
-from watcher_sync.extensions.openstack.sources.rabbitmq.in_flight import AckPosition, QueuedMessage, RabbitInFlight
+from watcher_sync.extensions.openstack.source.rabbitmq.in_flight import AckPosition, QueuedMessage, RabbitInFlight
 
 
 def message(tag: int, size: int = 1) -> QueuedMessage:
