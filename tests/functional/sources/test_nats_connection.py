@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-import nats
 import pytest
 from nats.aio.msg import Msg
 from nats.errors import ConnectionClosedError
@@ -54,11 +53,10 @@ def test_what_is_published_together_arrives_as_what_is_published_one_by_one() ->
         async def take(message: Msg) -> None:
             arrived.append((message.subject, message.reply, message.data))
 
-        async with connected() as client:
+        async with connected() as client, connected() as observer:
             inbox = client.new_inbox()
-            observer = await nats.connect(str(url_of("nats")))
             await observer.subscribe(f"{inbox}.>", cb=take)
-            await observer.flush(60)
+            await observer.confirm()  # one PING would overtake the subscription
             messages = [(f"{inbox}.{n}", payload) for n, payload in enumerate([b"", b"+ACK", b'-NAK {"delay": 1}'])]
             await client.publish_all(messages)
             await client.publish_all([])
@@ -67,7 +65,6 @@ def test_what_is_published_together_arrives_as_what_is_published_one_by_one() ->
             for subject, payload in messages:
                 await client.publish(subject, payload)
             await eventually(lambda: len(arrived) == 6)
-            await observer.close()
             return [together, arrived[3:]]
 
     together, one_by_one = asyncio.run(run())
