@@ -23,6 +23,9 @@ _NO_NUMBER: Final = re.compile(r"(?:invalid literal for int\(\) with base 10|cou
 
 T = TypeVar("T")
 
+unloadable: Final[dict[str, str]] = {}
+"""Namespace and name of each plugin whose module raised something in this process -> what it raised."""
+
 
 class LoadedPlugin(msgspec.Struct, frozen=True):
     """A plugin that was loaded."""
@@ -51,6 +54,7 @@ def load_plugins(
         except BaseException as exc:
             if interrupts(exc):
                 raise
+            unloadable[f"{namespace} {entry_point.name}"] = described(exc)
             failed(entry_point.name, exc)
     return found
 

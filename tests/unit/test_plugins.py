@@ -13,18 +13,21 @@ from pathlib import Path
 
 import pytest
 from oslo_config import cfg
+from oslo_upgradecheck.upgradecheck import Code
 from stevedore import _cache
 
 from watcher_sync.assembly.process import make_conf
 from watcher_sync.assembly.sources import load_driver, source_makers
 from watcher_sync.cmd.checks.insecure_settings import find_insecure_transports
 from watcher_sync.cmd.checks.loose_files import find_loose_files
+from watcher_sync.cmd.checks.upgrade import Checks
 from watcher_sync.cmd.start import accept_interrupt
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher, load_handlers
 from watcher_sync.exceptions import ConfigError, Interrupted, described, interrupts
 from watcher_sync.extensions.log import assembly as log
 from watcher_sync.extensions.log.options import OUTLETS
+from watcher_sync.model.loading import load_kinds
 from watcher_sync.plugins import load_plugins
 
 RAISED = ("SystemExit", "KeyboardInterrupt", "GeneratorExit", "AssertionError", "asyncio.CancelledError", "ValueError")
@@ -49,6 +52,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     monkeypatch.setattr("stevedore.extension.ExtensionManager.ENTRY_POINT_CACHE", {})
     monkeypatch.setattr("stevedore._cache._c", _cache.Cache())
+    monkeypatch.setattr("watcher_sync.plugins.unloadable", {})
 
 
 @pytest.mark.usefixtures("accepted")
@@ -277,3 +281,14 @@ def test_a_handler_that_names_a_missing_method_fails_alone(tmp_path: Path, monke
     conf([], default_config_files=[], default_config_dirs=[])
     (failure,) = [each for each in load_handlers(conf).failures if each.plugin == "half"]
     assert failure.reason == "TypeError: handler 'half' has no method 'missing' for 'a.b'"
+
+
+def test_the_upgrade_check_names_a_kind_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, monkeypatch, "[watcher_sync.entities]", "lost = a_module_that_moved:Lost")
+    load_kinds()
+    result = Checks(make_conf([f"--config-dir={tmp_path}"], prog="test")).extensions()
+    why = "No module named 'a_module_that_moved'"
+    assert (result.code, result.details) == (
+        Code.FAILURE,
+        f"watcher_sync.entities lost cannot be loaded: ModuleNotFoundError: {why}",
+    )

@@ -14,6 +14,7 @@ from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 from oslo_upgradecheck.upgradecheck import Code, Result
 
+from watcher_sync import plugins
 from watcher_sync.assembly.api import check_policy
 from watcher_sync.assembly.probing import probe, warned
 from watcher_sync.assembly.sources import make_authority, source_makers
@@ -24,7 +25,7 @@ from watcher_sync.conf.findings import place
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, SchemaMissing, StorageError, WatcherSyncError, described
-from watcher_sync.extension import Examined, failures, gather, load_extensions
+from watcher_sync.extension import GROUP, Examined, failures, gather, load_extensions
 from watcher_sync.storage.database.database import narrow_charset, url_of
 from watcher_sync.storage.schema import schema
 
@@ -97,9 +98,11 @@ class Checks(upgradecheck.UpgradeCommands):
         return Result(Code.SUCCESS)
 
     def extensions(self) -> Result:
-        """Every installed extension can be loaded, and brings what it says."""
+        """Every extension, and every plugin that a check or a process asked for, can be loaded."""
         names = load_extensions()
         found = [escaped(f"{name} {why}") for name, why in sorted(failures.items())]
+        others = sorted((name, why) for name, why in plugins.unloadable.items() if not name.startswith(f"{GROUP} "))
+        found += [escaped(f"{name} cannot be loaded: {why}") for name, why in others]
         return Result(Code.FAILURE, "\n".join(found)) if found else Result(Code.SUCCESS, ", ".join(names))
 
     def files(self) -> Result:
