@@ -121,8 +121,8 @@ class Profiler:
         sys.setprofile(self._event)
 
     def began(self, _connection: object) -> None:
-        """A database transaction begins."""
-        if threading.get_ident() == self._thread:
+        """A database transaction begins; one between two batches, such as a poll of the journal, is of no walk."""
+        if threading.get_ident() == self._thread and self._stack and self._stack[0]:
             self.walk.transactions += 1
 
     def _event(self, frame: FrameType, event: str, _argument: object) -> None:
@@ -269,6 +269,8 @@ def running(folder: pathlib.Path) -> Iterator[Site]:
     site = Site(folder)
     site.register("v1", one_vdu())
     site.write(SERVICE, "i-1", {"spec": {"service_type": "vm"}, "provider": {"provider_name": "kubevirt-1"}})
+    # Before the engine uses the database: SQLAlchemy calls listeners while another thread may add one.
+    sa.event.listen(site.store.database, "begin", site.profiler.began)
     thread = threading.Thread(target=site.run, name="engine", daemon=True)
     thread.start()
     try:
@@ -280,7 +282,6 @@ def running(folder: pathlib.Path) -> Iterator[Site]:
         # The next evaluation of the instance is to share the commit of its pod.
         at = time.monotonic()
         assert until(lambda: time.monotonic() > at + COALESCE_SECONDS)
-        sa.event.listen(site.store.database, "begin", site.profiler.began)
         yield site
     finally:
         site.engine.stop(5.0)
