@@ -16,6 +16,7 @@ from oslo_config import cfg
 from oslo_upgradecheck.upgradecheck import Code
 from stevedore import _cache
 
+from watcher_sync import plugins
 from watcher_sync.assembly.process import make_conf
 from watcher_sync.assembly.sources import load_driver, source_makers
 from watcher_sync.cmd.checks.insecure_settings import find_insecure_transports
@@ -70,6 +71,7 @@ def test_a_plugin_whose_module_raises_anything_fails_alone(tmp_path: Path, monke
     assert {name: described(exc) for name, exc in failed.items()} == {
         f"p{number}": f"{name.rpartition('.')[2]}: why" for number, name in enumerate(RAISED)
     }
+    assert plugins.unloadable == {f"watcher_sync.test {name}": described(exc) for name, exc in failed.items()}
 
 
 @pytest.mark.usefixtures("accepted")
